@@ -3,11 +3,8 @@
 
 #include <iterator>
 
-#include "backends/not_built.h"
-#if __has_include("backends/cpu/cpu_backend.h")
 #include "backends/cpu/cpu_backend.h"
-#define FLASHATTN_WITH_CPU
-#endif
+#include "backends/not_built.h"
 #ifdef FLASHATTN_WITH_CUDA
 #include "backends/cuda/cuda_backend.h"
 #endif
@@ -18,12 +15,6 @@
 namespace flashattn {
 namespace {
 
-#ifndef FLASHATTN_WITH_CPU
-constexpr NotBuiltBackend kNoCpu{FLASHATTN_BACKEND_CPU, "cpu", "it is always built"};
-const Backend &cpu_backend() {
-  return kNoCpu;
-}
-#endif
 #ifndef FLASHATTN_WITH_CUDA
 constexpr NotBuiltBackend kNoCuda{FLASHATTN_BACKEND_CUDA, "cuda",
                                   "configure with -DFLASHATTN_CUDA=ON to have it"};
