@@ -25,7 +25,8 @@ View make_view(const char *name, const Tensor &tensor, Layout layout) {
     throw InputError(prefix + "; it must have 3 dimensions, or 4 with the batch first");
   }
   for (const int64_t extent : shape) {
-    if (extent > std::numeric_limits<int32_t>::max()) throw InputError(prefix + "; no dimension may pass 2^31 - 1");
+    if (extent > std::numeric_limits<int32_t>::max())
+      throw InputError(prefix + "; no dimension may pass 2^31 - 1");
   }
   const auto *inner = shape.data() + (shape.size() - 3);
   View view;

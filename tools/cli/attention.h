@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One attention problem as the tool's own, slow code sees it: tensors in host memory and what is asked of them.
+// One attention problem as the tool's own, slow code sees it: tensors in host memory and what is asked of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,9 @@ struct View {
   int64_t batch = 0, seqlen = 0, heads = 0, dim = 0;
   int64_t stride_batch = 0, stride_seq = 0, stride_head = 0;
 
-  int64_t row(int64_t b, int64_t s, int64_t h) const { return b * stride_batch + s * stride_seq + h * stride_head; }
+  int64_t row(int64_t b, int64_t s, int64_t h) const {
+    return b * stride_batch + s * stride_seq + h * stride_head;
+  }
 };
 
 // Bias or boolean mask, [batch or 1, heads or 1, n_q or 1, n_k or 1]; a stride of 0 where the extent is 1.
@@ -55,7 +58,8 @@ struct Attention {
 // A view of the tensor; throws InputError, beginning with `name`, unless it has 3 or 4 dimensions below 2^31.
 View make_view(const char *name, const Tensor &tensor, Layout layout);
 
-// The shape of a tensor with view's batch, seqlen and heads, the given dim, and rank and order as view's tensor.
+// The shape of a tensor with view's batch, seqlen and heads, the given dim, and rank and order as view's
+// tensor.
 Shape like(const View &view, Layout layout, int64_t dim);
 
 }  // namespace flashattn::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands. Each adds itself to the parser and, when it is the one chosen, leaves what is to be done in *action,
-// whose result is the exit code. Actions throw InputError and Failure (error.h).
+// The subcommands. Each adds itself to the parser and, when it is the one chosen, leaves what is to be done
+// in *action, whose result is the exit code. Actions throw InputError and Failure (error.h).
 #pragma once
 
 #include <CLI/App.hpp>

@@ -78,6 +78,8 @@ class CudaMemory final : public Memory {
 
 }  // namespace
 
-std::unique_ptr<Memory> make_cuda_memory(int32_t device) { return std::make_unique<CudaMemory>(device); }
+std::unique_ptr<Memory> make_cuda_memory(int32_t device) {
+  return std::make_unique<CudaMemory>(device);
+}
 
 }  // namespace flashattn::cli

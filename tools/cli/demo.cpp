@@ -93,16 +93,18 @@ int demo(const DemoArguments &a) {
     if (i == 0) {
       const Attention &p = layer->problem;
       std::cout << "Input     Q, K, V of " << layer->about("model") << " over " << layer->about("tokens")
-                << " tokens of a real text: " << p.q.heads << " query heads, " << p.k.heads << " KV heads, dimension "
-                << p.q.dim << ", " << element_name(layer->q.element()) << (p.causal ? ", causal" : "") << "\n"
+                << " tokens of a real text: " << p.q.heads << " query heads, " << p.k.heads
+                << " KV heads, dimension " << p.q.dim << ", " << element_name(layer->q.element())
+                << (p.causal ? ", causal" : "") << "\n"
                 << "Backend   " << backend_name(device.info().backend) << ": " << device.info().name;
       if (device.info().num_threads > 0) std::cout << ", " << device.info().num_threads << " threads";
       std::cout << "\nKernel    " << job.kernel << "\n\n";
-      print_row({"layer", "O error", "f32 error*", "LSE error", "flashattn", "materialised**", "faster"});
+      print_row({"layer", "O error", "f32 error*", "LSE error", "flashattn", "materialised**", "speed-up"});
     }
     const bool timed = job.timing->materialized_seconds > 0;
-    print_row({layer->about("layer"), error_text(job.check->o_error), error_text(job.check->o_reference_error),
-               error_text(job.check->lse_error), seconds_text(job.timing->library_seconds),
+    print_row({layer->about("layer"), error_text(job.check->o_error),
+               error_text(job.check->o_reference_error), error_text(job.check->lse_error),
+               seconds_text(job.timing->library_seconds),
                timed ? seconds_text(job.timing->materialized_seconds) : "-",
                timed ? factor_text(job.timing->materialized_seconds / job.timing->library_seconds) : "-"});
     std::cout.flush();
@@ -123,15 +125,19 @@ int demo(const DemoArguments &a) {
 }  // namespace
 
 void add_demo_command(CLI::App &app, Action *action) {
-  CLI::App *command = app.add_subcommand("demo", "Run a model's captured layers: error, time and memory of each");
+  CLI::App *command =
+      app.add_subcommand("demo", "Run a model's captured layers: error, time and memory of each");
   const auto arguments = std::make_shared<DemoArguments>();
-  command->add_option("directory", arguments->directory, "Of .safetensors files, one a layer, as in tests/data/smollm2")
+  command
+      ->add_option("directory", arguments->directory,
+                   "Of .safetensors files, one a layer, as in tests/data/smollm2")
       ->required();
   command->add_option("--backend", arguments->backend, "Where to compute")
       ->check(CLI::IsMember({"auto", "cpu", "cuda", "hip"}))
       ->capture_default_str();
   command->add_option("--device", arguments->device, "Which device of the backend [0]")->type_name("N");
-  command->add_option("--threads", arguments->threads, "CPU threads [all this process may use]")->type_name("N");
+  command->add_option("--threads", arguments->threads, "CPU threads [all this process may use]")
+      ->type_name("N");
   command->footer("Example:\n  flashattn demo tests/data/smollm2");
   command->callback([=] { *action = [=] { return demo(*arguments); }; });
 }

@@ -29,7 +29,9 @@ constexpr ElementRow kElements[] = {
     {Element::kU8, "u8", FLASHATTN_DTYPE_U8, 1, 0, 0},
 };
 
-const ElementRow &row_of(Element element) { return kElements[static_cast<int>(element)]; }
+const ElementRow &row_of(Element element) {
+  return kElements[static_cast<int>(element)];
+}
 
 uint32_t bits_of(float value) {
   uint32_t bits;
@@ -45,9 +47,15 @@ float float_of(uint32_t bits) {
 
 }  // namespace
 
-int64_t element_size(Element element) { return row_of(element).size; }
-const char *element_name(Element element) { return row_of(element).name; }
-int32_t element_dtype(Element element) { return row_of(element).dtype; }
+int64_t element_size(Element element) {
+  return row_of(element).size;
+}
+const char *element_name(Element element) {
+  return row_of(element).name;
+}
+int32_t element_dtype(Element element) {
+  return row_of(element).dtype;
+}
 
 Element element_of_name(std::string_view name) {
   for (const ElementRow &row : kElements) {
@@ -74,14 +82,17 @@ uint16_t float_to_half(float value) {
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7E00U);
   if (magnitude >= 65520.0F) return static_cast<uint16_t>(sign | 0x7C00U);
-  if (magnitude < std::ldexp(1.0F, -14)) {  // a multiple of 2^-24; 1024 of them are the smallest normal number
+  if (magnitude <
+      std::ldexp(1.0F, -14)) {  // a multiple of 2^-24; 1024 of them are the smallest normal number
     return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, 24))));
   }
   const uint32_t rounded = (bits & 0x7FFFFFFFU) + 0xFFFU + ((bits >> 13) & 1U);
   return static_cast<uint16_t>(sign | ((rounded >> 13) - (112U << 10)));
 }
 
-float bfloat16_to_float(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
+float bfloat16_to_float(uint16_t bits) {
+  return float_of(static_cast<uint32_t>(bits) << 16);
+}
 
 uint16_t float_to_bfloat16(float value) {
   const uint32_t bits = bits_of(value);

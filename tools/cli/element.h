@@ -15,7 +15,8 @@ const char *element_name(Element element);       // "f32", "f16", "bf16", "u8"
 int32_t element_dtype(Element element);          // FLASHATTN_DTYPE_*
 Element element_of_name(std::string_view name);  // the inverse of element_name; throws InputError
 
-// IEEE 754 binary16 and bfloat16 by their bits; to narrower types round to nearest, ties to even. NaN stays NaN.
+// IEEE 754 binary16 and bfloat16 by their bits; to narrower types round to nearest, ties to even. NaN stays
+// NaN.
 float half_to_float(uint16_t bits);
 uint16_t float_to_half(float value);
 float bfloat16_to_float(uint16_t bits);

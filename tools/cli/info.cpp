@@ -64,7 +64,7 @@ void print_text(const std::vector<BackendReport> &reports) {
       std::cout << "ready: " << info.device_count << (info.device_count == 1 ? " device, " : " devices, ")
                 << info.kernel_count << " kernels" << (driver.empty() ? "" : ", driver " + driver);
     } else {
-      std::cout << flashattn_status_string(info.status) << ": " << info.reason;
+      std::cout << "not available: " << info.reason;
     }
     std::cout << "\n";
   }
@@ -75,8 +75,8 @@ void print_text(const std::vector<BackendReport> &reports) {
                           : device.backend == FLASHATTN_BACKEND_CUDA ? "SMs"
                                                                      : "CUs";
       const std::string capability = capability_text(device);
-      std::cout << "  " << padded(std::string(report.info.name) + " " + std::to_string(device.ordinal), 8) << device.name
-                << ", " << device.compute_units << " " << units;
+      std::cout << "  " << padded(std::string(report.info.name) + " " + std::to_string(device.ordinal), 8)
+                << device.name << ", " << device.compute_units << " " << units;
       if (!capability.empty()) std::cout << ", compute capability " << capability;
       if (device.total_memory_bytes > 0) {
         std::cout << ", " << bytes_text(static_cast<double>(device.total_memory_bytes));
@@ -126,7 +126,8 @@ void print_json(const std::vector<BackendReport> &reports) {
 }  // namespace
 
 void add_info_command(CLI::App &app, Action *action) {
-  CLI::App *command = app.add_subcommand("info", "Show backends, devices, drivers, CPU features and every kernel");
+  CLI::App *command =
+      app.add_subcommand("info", "Show backends, devices, drivers, CPU features and every kernel");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print one JSON object");
   command->footer("Examples:\n  flashattn info\n  flashattn info --json | jq '.backends[].kernels[].name'");

@@ -51,14 +51,15 @@ bool suits(const flashattn_tensor_t &tensor, const flashattn_plan_info_t &info, 
 }  // namespace
 
 const char *backend_name(int32_t backend) {
-  return backend >= 0 && backend < static_cast<int32_t>(std::size(kBackendNames)) ? kBackendNames[backend] : "unknown";
+  return backend >= 0 && backend < static_cast<int32_t>(std::size(kBackendNames)) ? kBackendNames[backend]
+                                                                                  : "unknown";
 }
 
 int32_t backend_of_name(const std::string &name) {
   for (size_t i = 0; i < std::size(kBackendNames); ++i) {
     if (name == kBackendNames[i]) return static_cast<int32_t>(i);
   }
-  throw InputError("--backend is " + quoted(name) + "; known are auto, cpu, cuda and hip");
+  throw InputError("--backend is " + quoted_text(name) + "; known are auto, cpu, cuda and hip");
 }
 
 Device::Device(int32_t backend, int32_t device, int32_t threads) {
@@ -79,7 +80,8 @@ int Device::host_threads() const {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-PreparedCall::PreparedCall(const Device &device, const Attention &a, Layout layout, const PlanOptions &options)
+PreparedCall::PreparedCall(const Device &device, const Attention &a, Layout layout,
+                           const PlanOptions &options)
     : device_(device) {
   require_fit(a);
   const auto batch = static_cast<int32_t>(a.q.batch);
@@ -107,7 +109,7 @@ PreparedCall::PreparedCall(const Device &device, const Attention &a, Layout layo
   problem_.window_right = a.window ? a.window_right : 0;
   problem_.num_splits = options.num_splits;
   if (options.kernel.size() >= sizeof problem_.kernel) {
-    throw InputError("--kernel is " + quoted(options.kernel) + "; names have fewer than 64 characters");
+    throw InputError("--kernel is " + quoted_text(options.kernel) + "; names have fewer than 64 characters");
   }
   std::memcpy(problem_.kernel, options.kernel.c_str(), options.kernel.size());
 
@@ -158,7 +160,8 @@ const void *PreparedCall::place(const Tensor &tensor) {
 const char *PreparedCall::kernel() const {
   const int64_t size_q = element_size(o_.element());
   const auto bytes = [](int32_t dtype) { return int64_t{dtype == FLASHATTN_DTYPE_F32 ? 4 : 2}; };
-  const bool fast = suits(call_.q, info_, bytes(problem_.dtype_q)) && suits(call_.k, info_, bytes(problem_.dtype_kv)) &&
+  const bool fast = suits(call_.q, info_, bytes(problem_.dtype_q)) &&
+                    suits(call_.k, info_, bytes(problem_.dtype_kv)) &&
                     suits(call_.v, info_, bytes(problem_.dtype_kv)) && suits(call_.o, info_, size_q);
   return fast ? info_.kernel : info_.generic_kernel;
 }
@@ -167,7 +170,9 @@ void PreparedCall::run() {
   require(flashattn_forward(plan_.get(), &call_, workspace_.data(), info_.workspace_size, nullptr));
 }
 
-void PreparedCall::synchronize() { device_.memory().synchronize(); }
+void PreparedCall::synchronize() {
+  device_.memory().synchronize();
+}
 
 Tensor PreparedCall::o() const {
   Tensor out = o_;

@@ -13,8 +13,8 @@
 
 namespace flashattn::cli {
 
-const char *backend_name(int32_t backend);                // "auto", "cpu", "cuda", "hip"
-int32_t backend_of_name(const std::string &name);         // the inverse; throws InputError
+const char *backend_name(int32_t backend);         // "auto", "cpu", "cuda", "hip"
+int32_t backend_of_name(const std::string &name);  // the inverse; throws InputError
 
 // An open device.
 class Device {
@@ -39,8 +39,8 @@ class Device {
 
 // How the problem is to be computed; what is computed is in Attention.
 struct PlanOptions {
-  std::string kernel;                // "": choose
-  int32_t num_splits = 0;            // 0: choose
+  std::string kernel;      // "": choose
+  int32_t num_splits = 0;  // 0: choose
   bool batch_invariant = false;
   Element element_o = Element::kF32;
 };

@@ -9,11 +9,12 @@
 
 #include "tools/cli/parallel.h"
 
-// The two matrix products get the machine's vector width, as a BLAS would. GCC picks the clone at load time; not under
-// a sanitizer, whose runtime is not ready then.
+// The two matrix products get the machine's vector width, as a BLAS would. GCC picks the clone at load time;
+// not under a sanitizer, whose runtime is not ready then.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
-#define FLASHATTN_CLI_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define FLASHATTN_CLI_VECTOR_CLONES \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FLASHATTN_CLI_VECTOR_CLONES
 #endif
@@ -25,8 +26,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // c[m][n] = alpha * sum_l a[m][l] * b[l][n]; four rows of c share each pass over b.
-FLASHATTN_CLI_VECTOR_CLONES void multiply(int64_t rows, int64_t columns, int64_t inner, float alpha, const float *a,
-                                          const float *b, float *c) {
+FLASHATTN_CLI_VECTOR_CLONES void multiply(int64_t rows, int64_t columns, int64_t inner, float alpha,
+                                          const float *a, const float *b, float *c) {
   constexpr int64_t kRows = 4;
   for (int64_t m = 0; m < rows; m += kRows) {
     const int64_t count = std::min(kRows, rows - m);
@@ -146,14 +147,16 @@ void Materialized::run() {
   });
   parallel_for(tasks, threads_, [&](int64_t task) {
     const std::vector<float> v = gather(a.v, task / a.q.heads, kv_head(task), false);
-    multiply(n_q, a.v.dim, n_k, 1.0F, scores_.data() + task * n_q * n_k, v.data(), o_.data() + task * n_q * a.v.dim);
+    multiply(n_q, a.v.dim, n_k, 1.0F, scores_.data() + task * n_q * n_k, v.data(),
+             o_.data() + task * n_q * a.v.dim);
   });
 }
 
 bool materialized_fits(const Attention &problem) {
   const double bytes = 4.0 * static_cast<double>(problem.q.batch * problem.q.heads) *
                        static_cast<double>(problem.q.seqlen) * static_cast<double>(problem.k.seqlen);
-  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   return bytes <= memory / 2;
 }
 

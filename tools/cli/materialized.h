@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention the way it is written without a fused kernel: the whole score matrix is stored, and passed over three times.
+// Attention the way it is written without a fused kernel: the whole score matrix is stored, and passed over
+// three times.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,12 @@
 
 namespace flashattn::cli {
 
-// float32 throughout, plain C++ that the compiler vectorises, one (batch, head) pair a task. All n_q * n_k scores are
-// computed, the mask is applied to the stored matrix.
+// float32 throughout, plain C++ that the compiler vectorises, one (batch, head) pair a task. All n_q * n_k
+// scores are computed, the mask is applied to the stored matrix.
 class Materialized {
  public:
-  // Allocates the score matrix [batch, heads, n_q, n_k] and O; may throw std::bad_alloc. problem must outlive this.
+  // Allocates the score matrix [batch, heads, n_q, n_k] and O; may throw std::bad_alloc. problem must outlive
+  // this.
   Materialized(const Attention &problem, int threads);
 
   void run();

@@ -36,7 +36,8 @@ class HostMemory final : public Memory {
 std::unique_ptr<Memory> make_memory(int32_t backend, int32_t device) {
   if (backend == FLASHATTN_BACKEND_CPU) return std::make_unique<HostMemory>();
   if (backend == FLASHATTN_BACKEND_CUDA) return make_cuda_memory(device);
-  throw Failure("backend is " + std::to_string(backend) + "; this tool can place tensors for cpu and cuda only");
+  throw Failure("backend is " + std::to_string(backend) +
+                "; this tool can place tensors for cpu and cuda only");
 }
 
 }  // namespace flashattn::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a device can read, and copies to and from it. The library takes pointers only; who calls it owns memory.
+// Memory that a device can read, and copies to and from it. The library takes pointers only; who calls it
+// owns memory.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ class DictParser {
       } else if (key == "shape") {
         set(fields.shape, key, tuple());
       } else {
-        throw InputError("header key is " + quoted(key) + "; known are descr, fortran_order and shape");
+        throw InputError("header key is " + quoted_text(key) + "; known are descr, fortran_order and shape");
       }
       if (!accept(',') && peek() != '}') fail("',' or '}'");
     }
@@ -51,12 +51,12 @@ class DictParser {
  private:
   template <class T>
   static void set(std::optional<T> &field, std::string_view key, T value) {
-    if (field) throw InputError("header key " + quoted(key) + " is there twice; it must be there once");
+    if (field) throw InputError("header key " + quoted_text(key) + " is there twice; it must be there once");
     field = std::move(value);
   }
 
   [[noreturn]] void fail(const char *wanted) const {
-    const std::string found = at_ < text_.size() ? quoted(text_.substr(at_, 1)) : "the end";
+    const std::string found = at_ < text_.size() ? quoted_text(text_.substr(at_, 1)) : "the end";
     throw InputError("header is malformed at byte " + std::to_string(at_) + ": " + found + "; " + wanted +
                      " must be there");
   }
@@ -123,7 +123,8 @@ class DictParser {
       throw InputError("shape has a dimension that does not fit 63 bits");
     }
     if (error != std::errc()) fail("a whole number");
-    if (value < 0) throw InputError("shape has the dimension " + std::to_string(value) + "; none may be negative");
+    if (value < 0)
+      throw InputError("shape has the dimension " + std::to_string(value) + "; none may be negative");
     at_ += static_cast<size_t>(end - begin);
     return value;
   }
@@ -136,7 +137,7 @@ Element element_of_descr(std::string_view descr) {
   if (descr == "<f4") return Element::kF32;
   if (descr == "<f2") return Element::kF16;
   if (descr == "|u1" || descr == "|b1") return Element::kU8;
-  throw InputError("descr is " + quoted(descr) +
+  throw InputError("descr is " + quoted_text(descr) +
                    "; readable are '<f4', '<f2', '|u1' and '|b1' (.npy has no bf16: use .safetensors)");
 }
 
@@ -149,8 +150,10 @@ uint64_t little_endian(std::string_view bytes) {
 }  // namespace
 
 NpyHeader parse_npy_header(std::string_view head, uint64_t file_size) {
-  if (head.substr(0, kMagic.size()) != kMagic) throw InputError("magic is not \\x93NUMPY; this is no .npy file");
-  if (head.size() < 8) throw InputError("file has " + std::to_string(file_size) + " bytes; it ends before its version");
+  if (head.substr(0, kMagic.size()) != kMagic)
+    throw InputError("magic is not \\x93NUMPY; this is no .npy file");
+  if (head.size() < 8)
+    throw InputError("file has " + std::to_string(file_size) + " bytes; it ends before its version");
   const int major = static_cast<unsigned char>(head[6]);
   const int minor = static_cast<unsigned char>(head[7]);
   if (major < 1 || major > 3 || minor != 0) {
@@ -195,10 +198,17 @@ NpyHeader parse_npy_header(std::string_view head, uint64_t file_size) {
 std::string make_npy_header(Element element, const Shape &shape) {
   const char *descr = nullptr;
   switch (element) {
-    case Element::kF32: descr = "<f4"; break;
-    case Element::kF16: descr = "<f2"; break;
-    case Element::kU8: descr = "|u1"; break;
-    case Element::kBf16: throw InputError(".npy has no bf16; use .safetensors or another --dtype-o");
+    case Element::kF32:
+      descr = "<f4";
+      break;
+    case Element::kF16:
+      descr = "<f2";
+      break;
+    case Element::kU8:
+      descr = "|u1";
+      break;
+    case Element::kBf16:
+      throw InputError(".npy has no bf16; use .safetensors or another --dtype-o");
   }
   std::string text = std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (";
   for (const int64_t extent : shape) text += std::to_string(extent) + ",";

@@ -8,7 +8,8 @@
 
 namespace flashattn::cli {
 
-// Runs body(i) once for every i in [0, count) on `threads` threads, the caller's included. body must not throw.
+// Runs body(i) once for every i in [0, count) on `threads` threads, the caller's included. body must not
+// throw.
 template <class Body>
 void parallel_for(int64_t count, int threads, const Body &body) {
   std::atomic<int64_t> next{0};

@@ -13,14 +13,15 @@ namespace {
 
 // Q, K and V as float, in their own order.
 struct Floats {
-  explicit Floats(const Attention &a) : q(to_floats(*a.q.tensor)), k(to_floats(*a.k.tensor)), v(to_floats(*a.v.tensor)) {}
+  explicit Floats(const Attention &a)
+      : q(to_floats(*a.q.tensor)), k(to_floats(*a.k.tensor)), v(to_floats(*a.v.tensor)) {}
   std::vector<float> q, k, v;
 };
 
 // Row (b, i, h) of O, and its LSE, by the definition in flashattn.h. scores has room for n_k numbers.
 template <class Real>
-void attend_row(const Attention &a, const Floats &floats, int64_t b, int64_t i, int64_t h, std::vector<Real> &scores,
-                Real *o, Real *lse) {
+void attend_row(const Attention &a, const Floats &floats, int64_t b, int64_t i, int64_t h,
+                std::vector<Real> &scores, Real *o, Real *lse) {
   constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
   const int64_t kv_head = h / (a.q.heads / a.k.heads);
   const Real scale = a.scale != 0 ? static_cast<Real>(a.scale) : 1 / std::sqrt(static_cast<Real>(a.q.dim));
@@ -34,13 +35,14 @@ void attend_row(const Attention &a, const Floats &floats, int64_t b, int64_t i, 
     Real score = 0;
     for (int64_t d = 0; d < a.q.dim; ++d) score += static_cast<Real>(q[d]) * static_cast<Real>(k[d]);
     score *= scale;
-    if (a.softcap != 0) score = static_cast<Real>(a.softcap) * std::tanh(score / static_cast<Real>(a.softcap));
+    if (a.softcap != 0)
+      score = static_cast<Real>(a.softcap) * std::tanh(score / static_cast<Real>(a.softcap));
     if (a.alibi.tensor != nullptr) {
       score -= static_cast<Real>(a.alibi.at(b, h)) * static_cast<Real>(std::abs(a.diagonal(i) - j));
     }
     if (a.bias.tensor != nullptr) {
-      const float bias = a.bias.tensor->at(b * a.bias.stride_batch + h * a.bias.stride_head + i * a.bias.stride_q +
-                                           j * a.bias.stride_kv);
+      const float bias = a.bias.tensor->at(b * a.bias.stride_batch + h * a.bias.stride_head +
+                                           i * a.bias.stride_q + j * a.bias.stride_kv);
       if (a.bias.tensor->element() == Element::kU8) {
         if (bias == 0) score = -kInfinity;
       } else if (bias == -std::numeric_limits<float>::infinity()) {
@@ -88,7 +90,8 @@ ReferenceResult<Real> attention(const Attention &a, int threads) {
     const int64_t h = index % a.q.heads;
     std::vector<Real> scores(static_cast<size_t>(a.k.seqlen));
     for (int64_t i = 0; i < a.q.seqlen; ++i) {
-      attend_row(a, floats, b, i, h, scores, result.o.data() + ((b * a.q.seqlen + i) * a.q.heads + h) * a.v.dim,
+      attend_row(a, floats, b, i, h, scores,
+                 result.o.data() + ((b * a.q.seqlen + i) * a.q.heads + h) * a.v.dim,
                  result.lse.data() + index * a.q.seqlen + i);
     }
   });

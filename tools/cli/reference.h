@@ -18,7 +18,8 @@ struct ReferenceResult {
 // The oracle: everything in float64.
 ReferenceResult<double> attention_float64(const Attention &problem, int threads);
 
-// The yardstick for accuracy: scores and softmax in float32, probabilities rounded to V's type, P V in float32.
+// The yardstick for accuracy: scores and softmax in float32, probabilities rounded to V's type, P V in
+// float32.
 ReferenceResult<float> attention_float32(const Attention &problem, int threads);
 
 }  // namespace flashattn::cli

@@ -67,29 +67,36 @@ void add_tensor(CLI::App *command, TensorArgument *argument, const std::string &
 
 void add_arguments(CLI::App *command, RunArguments *a) {
   const char *inputs = "Inputs";
-  command->add_option("-i,--input", a->input, "A .safetensors file with q, k and v")->type_name("FILE")->group(inputs);
+  command->add_option("-i,--input", a->input, "A .safetensors file with q, k and v")
+      ->type_name("FILE")
+      ->group(inputs);
   add_tensor(command, &a->q, "Q: [S,H,D] or [B,S,H,D]; f32, f16 or (.safetensors) bf16", inputs);
   add_tensor(command, &a->k, "K, with as many heads as V, a divisor of Q's", inputs);
   add_tensor(command, &a->v, "V; its last dimension may differ from K's", inputs);
-  command->add_option("--layout", a->layout, "Order of the dimensions of Q, K, V and O; the batch may be missing")
+  command
+      ->add_option("--layout", a->layout,
+                   "Order of the dimensions of Q, K, V and O; the batch may be missing")
       ->check(CLI::IsMember({"bshd", "bhsd"}))
       ->capture_default_str()
       ->group(inputs);
 
   const char *problem = "What is computed";
-  command->add_flag("--causal", a->causal, "Query i sees key j when j <= i + n_k - n_q + diag_offset")->group(problem);
+  command->add_flag("--causal", a->causal, "Query i sees key j when j <= i + n_k - n_q + diag_offset")
+      ->group(problem);
   command->add_option("--window", a->window, "Keys to the left and right of the diagonal; -1 is unbounded")
       ->delimiter(',')
       ->expected(2)
       ->type_name("L,R")
       ->group(problem);
-  command->add_option("--diag-offset", a->diag_offset, "Moves the diagonal [0]")->type_name("N")->group(problem);
+  command->add_option("--diag-offset", a->diag_offset, "Moves the diagonal [0]")
+      ->type_name("N")
+      ->group(problem);
   command->add_option("--scale", a->scale, "Scale of the scores [1/sqrt(head dimension)]")
       ->type_name("X")
       ->group(problem);
   command->add_option("--softcap", a->softcap, "c * tanh(score / c)")->type_name("C")->group(problem);
-  add_tensor(command, &a->bias, "Added to the scores, [Sq,Sk], [H,Sq,Sk] or [B,H,Sq,Sk], 1 broadcasts; u8: a mask",
-             problem);
+  add_tensor(command, &a->bias,
+             "Added to the scores, [Sq,Sk], [H,Sq,Sk] or [B,H,Sq,Sk], 1 broadcasts; u8: a mask", problem);
   add_tensor(command, &a->alibi, "ALiBi slopes, f32 [H] or [B,H]", problem);
   add_tensor(command, &a->sinks, "Sinks, f32 [H] or [B,H]", problem);
 
@@ -99,12 +106,17 @@ void add_arguments(CLI::App *command, RunArguments *a) {
       ->capture_default_str()
       ->group(how);
   command->add_option("--device", a->device, "Which device of the backend [0]")->type_name("N")->group(how);
-  command->add_option("--threads", a->threads, "CPU threads [all this process may use]")->type_name("N")->group(how);
+  command->add_option("--threads", a->threads, "CPU threads [all this process may use]")
+      ->type_name("N")
+      ->group(how);
   command->add_option("--kernel", a->kernel, "Force a kernel by the name 'flashattn info' shows")
       ->type_name("NAME")
       ->group(how);
-  command->add_option("--num-splits", a->num_splits, "KV splits [the library chooses]")->type_name("N")->group(how);
-  command->add_flag("--batch-invariant", a->batch_invariant, "Bits of a row do not depend on batch or lengths")
+  command->add_option("--num-splits", a->num_splits, "KV splits [the library chooses]")
+      ->type_name("N")
+      ->group(how);
+  command
+      ->add_flag("--batch-invariant", a->batch_invariant, "Bits of a row do not depend on batch or lengths")
       ->group(how);
 
   const char *outputs = "Outputs";
@@ -117,9 +129,12 @@ void add_arguments(CLI::App *command, RunArguments *a) {
   command->add_option("--dtype-o", a->dtype_o, "Element type of O [Q's]")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}))
       ->group(outputs);
-  command->add_flag("--check", a->check, "Compare with float64 attention; exit code 1 beyond the accuracy contract")
+  command
+      ->add_flag("--check", a->check,
+                 "Compare with float64 attention; exit code 1 beyond the accuracy contract")
       ->group(outputs);
-  command->add_flag("--time", a->time, "Median time, beside attention with a stored score matrix")->group(outputs);
+  command->add_flag("--time", a->time, "Median time, beside attention with a stored score matrix")
+      ->group(outputs);
   command->add_flag("--json", a->json, "Print one JSON object")->group(outputs);
   command->footer(
       "Examples:\n"
@@ -142,8 +157,9 @@ BiasView bias_view(const Tensor &tensor, const Attention &a) {
     const int64_t extent = shape[shape.size() - back];
     const size_t axis = 4 - back;
     if (extent != wanted[axis] && extent != 1) {
-      throw InputError("bias: shape is " + shape_text(shape) + "; dimension " + std::to_string(shape.size() - back) +
-                       " must be 1 or " + names[axis] + ", " + std::to_string(wanted[axis]));
+      throw InputError("bias: shape is " + shape_text(shape) + "; dimension " +
+                       std::to_string(shape.size() - back) + " must be 1 or " + names[axis] + ", " +
+                       std::to_string(wanted[axis]));
     }
     strides[axis] = extent == 1 ? 0 : stride;
     stride *= extent;
@@ -158,8 +174,8 @@ PerHeadView per_head_view(const char *name, const Tensor &tensor, const Attentio
     throw InputError(prefix + "element type is " + element_name(tensor.element()) + "; it must be f32");
   }
   if (shape != Shape{a.q.heads} && shape != Shape{a.q.batch, a.q.heads}) {
-    throw InputError(prefix + "shape is " + shape_text(shape) + "; it must be " + shape_text({a.q.heads}) + " or " +
-                     shape_text({a.q.batch, a.q.heads}));
+    throw InputError(prefix + "shape is " + shape_text(shape) + "; it must be " + shape_text({a.q.heads}) +
+                     " or " + shape_text({a.q.batch, a.q.heads}));
   }
   return {&tensor, shape.size() == 2 ? a.q.heads : 0};
 }
@@ -218,7 +234,8 @@ void check_arguments(const RunArguments &a) {
   for (const std::string *out : {&a.out, &a.lse}) {
     for (const std::string *in :
          {&a.input, &a.q.file, &a.k.file, &a.v.file, &a.bias.file, &a.alibi.file, &a.sinks.file}) {
-      if (!out->empty() && !in->empty() && same_file(*out, *in)) throw InputError(*out + ": is an input as well");
+      if (!out->empty() && !in->empty() && same_file(*out, *in))
+        throw InputError(*out + ": is an input as well");
     }
   }
 }
@@ -253,25 +270,31 @@ std::string tensor_text(const View &view) {
 void print_text(const Device &device, const LoadedRun &run, const JobResult &job,
                 const std::vector<OutputFile> &files) {
   const auto line = [](const char *label) -> std::ostream & { return std::cout << padded(label, 12); };
-  line("backend") << backend_name(device.info().backend) << " " << device.info().device << ": " << device.info().name;
+  line("backend") << backend_name(device.info().backend) << " " << device.info().device << ": "
+                  << device.info().name;
   if (device.info().num_threads > 0) std::cout << ", " << device.info().num_threads << " threads";
   std::cout << "\n";
-  line("kernel") << job.kernel << ", up to " << job.plan.num_splits << " KV splits\n";
+  line("kernel") << job.kernel << " (KV splits: " << job.plan.num_splits << ")\n";
   for (const std::string &reason : job.reasons) line("  refused") << reason << "\n";
   line("problem") << "q " << tensor_text(run.problem.q) << ", k " << tensor_text(run.problem.k) << ", v "
                   << tensor_text(run.problem.v) << "\n";
-  line("memory") << bytes_text(static_cast<double>(job.plan.workspace_size)) << " workspace; stored scores and "
-                 << "probabilities would take " << bytes_text(static_cast<double>(job.plan.materialized_bytes)) << "\n";
+  line("memory") << bytes_text(static_cast<double>(job.plan.workspace_size))
+                 << " workspace; stored scores and "
+                 << "probabilities would take "
+                 << bytes_text(static_cast<double>(job.plan.materialized_bytes)) << "\n";
   if (job.check) {
     line("error") << "O " << error_text(job.check->o_error) << " (float32 attention "
                   << error_text(job.check->o_reference_error) << "), LSE " << error_text(job.check->lse_error)
-                  << ", against float64: " << (job.check->ok() ? "within" : "BEYOND") << " the accuracy contract\n";
+                  << ", against float64: " << (job.check->ok() ? "within" : "BEYOND")
+                  << " the accuracy contract\n";
   }
   if (job.timing) {
-    line("time") << seconds_text(job.timing->library_seconds) << ", median of " << job.timing->samples << "\n";
+    line("time") << seconds_text(job.timing->library_seconds) << ", median of " << job.timing->samples
+                 << "\n";
     line("") << (job.timing->materialized_seconds == 0
                      ? std::string("materialised attention not timed: its scores do not fit in memory")
-                     : seconds_text(job.timing->materialized_seconds) + " materialised attention (plain C++ float32, " +
+                     : seconds_text(job.timing->materialized_seconds) +
+                           " materialised attention (plain C++ float32, " +
                            std::to_string(job.timing->threads) + " CPU threads)")
              << "\n";
   }
@@ -342,7 +365,8 @@ int run(const RunArguments &a) {
 }  // namespace
 
 void add_run_command(CLI::App &app, Action *action) {
-  CLI::App *command = app.add_subcommand("run", "Compute attention on tensors from .npy or .safetensors files");
+  CLI::App *command =
+      app.add_subcommand("run", "Compute attention on tensors from .npy or .safetensors files");
   const auto arguments = std::make_shared<RunArguments>();
   add_arguments(command, arguments.get());
   command->callback([=] { *action = [=] { return run(*arguments); }; });

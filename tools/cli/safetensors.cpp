@@ -23,24 +23,38 @@ struct DtypeRow {
 };
 
 const DtypeRow kDtypes[] = {
-    {"F32", 32, Element::kF32}, {"F16", 16, Element::kF16}, {"BF16", 16, Element::kBf16},
-    {"U8", 8, Element::kU8},    {"BOOL", 8, Element::kU8},  {"I8", 8, {}},
-    {"F8_E4M3", 8, {}},         {"F8_E5M2", 8, {}},         {"F8_E8M0", 8, {}},
-    {"I16", 16, {}},            {"U16", 16, {}},            {"I32", 32, {}},
-    {"U32", 32, {}},            {"I64", 64, {}},            {"U64", 64, {}},
-    {"F64", 64, {}},            {"C64", 64, {}},            {"F4", 4, {}},
-    {"F6_E2M3", 6, {}},         {"F6_E3M2", 6, {}},
+    {"F32", 32, Element::kF32},
+    {"F16", 16, Element::kF16},
+    {"BF16", 16, Element::kBf16},
+    {"U8", 8, Element::kU8},
+    {"BOOL", 8, Element::kU8},
+    {"I8", 8, {}},
+    {"F8_E4M3", 8, {}},
+    {"F8_E5M2", 8, {}},
+    {"F8_E8M0", 8, {}},
+    {"I16", 16, {}},
+    {"U16", 16, {}},
+    {"I32", 32, {}},
+    {"U32", 32, {}},
+    {"I64", 64, {}},
+    {"U64", 64, {}},
+    {"F64", 64, {}},
+    {"C64", 64, {}},
+    {"F4", 4, {}},
+    {"F6_E2M3", 6, {}},
+    {"F6_E3M2", 6, {}},
 };
 
-// Parses with two rules JSON itself does not have: no key twice in one object, and no deeper nesting than the format's
-// own ({ name: { field: [ ] } }), whatever the rest holds.
+// Parses with two rules JSON itself does not have: no key twice in one object, and no deeper nesting than the
+// format's own ({ name: { field: [ ] } }), whatever the rest holds.
 json parse_strictly(std::string_view text) {
   constexpr int kMaxDepth = 3;
   std::vector<std::set<std::string>> keys;
   const auto watch = [&keys](int depth, json::parse_event_t event, json &parsed) {
     if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
       if (depth >= kMaxDepth) {
-        throw InputError("header nests deeper than " + std::to_string(kMaxDepth) + " levels; the format does not");
+        throw InputError("header nests deeper than " + std::to_string(kMaxDepth) +
+                         " levels; the format does not");
       }
       if (event == json::parse_event_t::object_start) keys.emplace_back();
     } else if (event == json::parse_event_t::object_end) {
@@ -48,7 +62,7 @@ json parse_strictly(std::string_view text) {
     } else if (event == json::parse_event_t::key) {
       const auto &key = parsed.get_ref<const std::string &>();
       if (!keys.back().insert(key).second) {
-        throw InputError("header has the key " + quoted(key) + " twice; each may be there once");
+        throw InputError("header has the key " + quoted_text(key) + " twice; each may be there once");
       }
     }
     return true;
@@ -63,7 +77,7 @@ json parse_strictly(std::string_view text) {
 }
 
 [[noreturn]] void fail(const std::string &name, const std::string &text) {
-  throw InputError("tensor " + quoted(name) + ": " + text);
+  throw InputError("tensor " + quoted_text(name) + ": " + text);
 }
 
 const json &member(const std::string &name, const json &object, const char *key) {
@@ -75,32 +89,36 @@ const json &member(const std::string &name, const json &object, const char *key)
 int64_t whole_number(const std::string &name, const char *field, const json &value) {
   constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (!value.is_number_unsigned() || value.get<uint64_t>() > kLargest) {
-    fail(name, std::string(field) + " has " + quoted(value.dump(-1, ' ', true)) +
+    fail(name, std::string(field) + " has " + quoted_text(value.dump(-1, ' ', true)) +
                    "; every value must be a whole number from 0 to 2^63 - 1");
   }
   return value.get<int64_t>();
 }
 
 SafetensorsEntry parse_entry(const std::string &name, const json &value, uint64_t data_size) {
-  if (!value.is_object()) fail(name, std::string("is a JSON ") + value.type_name() + "; it must be an object");
+  if (!value.is_object())
+    fail(name, std::string("is a JSON ") + value.type_name() + "; it must be an object");
   for (const auto &[key, unused] : value.items()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
-      fail(name, "has the key " + quoted(key) + "; known are dtype, shape and data_offsets");
+      fail(name, "has the key " + quoted_text(key) + "; known are dtype, shape and data_offsets");
     }
   }
   SafetensorsEntry entry;
   entry.name = name;
 
   const json &dtype = member(name, value, "dtype");
-  if (!dtype.is_string()) fail(name, std::string("dtype is a JSON ") + dtype.type_name() + "; it must be a string");
+  if (!dtype.is_string())
+    fail(name, std::string("dtype is a JSON ") + dtype.type_name() + "; it must be a string");
   entry.dtype = dtype.get<std::string>();
   const auto *row = std::find_if(std::begin(kDtypes), std::end(kDtypes),
                                  [&](const DtypeRow &candidate) { return entry.dtype == candidate.name; });
-  if (row == std::end(kDtypes)) fail(name, "dtype is " + quoted(entry.dtype) + "; the format has no such type");
+  if (row == std::end(kDtypes))
+    fail(name, "dtype is " + quoted_text(entry.dtype) + "; the format has no such type");
   entry.element = row->element;
 
   const json &shape = member(name, value, "shape");
-  if (!shape.is_array()) fail(name, std::string("shape is a JSON ") + shape.type_name() + "; it must be an array");
+  if (!shape.is_array())
+    fail(name, std::string("shape is a JSON ") + shape.type_name() + "; it must be an array");
   for (const json &extent : shape) entry.shape.push_back(whole_number(name, "shape", extent));
   const std::optional<int64_t> count = element_count(entry.shape);
   int64_t bits = 0;
@@ -132,7 +150,8 @@ std::map<std::string, std::string> parse_metadata(const json &value) {
   std::map<std::string, std::string> metadata;
   for (const auto &[key, text] : value.items()) {
     if (!text.is_string()) {
-      throw InputError("__metadata__ " + quoted(key) + " is a JSON " + text.type_name() + "; it must be a string");
+      throw InputError("__metadata__ " + quoted_text(key) + " is a JSON " + text.type_name() +
+                       "; it must be a string");
     }
     metadata[key] = text.get<std::string>();
   }
@@ -199,9 +218,9 @@ std::string make_safetensors_header(const std::vector<std::pair<std::string, con
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   int64_t offset = 0;
   for (const auto &[name, tensor] : tensors) {
-    const auto *row = std::find_if(std::begin(kDtypes), std::end(kDtypes), [t = tensor](const DtypeRow &candidate) {
-      return candidate.element == t->element();
-    });
+    const auto *row =
+        std::find_if(std::begin(kDtypes), std::end(kDtypes),
+                     [t = tensor](const DtypeRow &candidate) { return candidate.element == t->element(); });
     const int64_t end = offset + tensor->byte_size();
     object[name] = {{"dtype", row->name}, {"shape", tensor->shape()}, {"data_offsets", {offset, end}}};
     offset = end;

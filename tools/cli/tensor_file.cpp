@@ -28,7 +28,8 @@ Format format_of(const std::string &path) {
   const std::string extension = fs::path(path).extension().string();
   if (extension == ".npy") return Format::kNpy;
   if (extension == ".safetensors") return Format::kSafetensors;
-  throw InputError("the name ends in " + quoted(extension) + "; known formats are .npy and .safetensors");
+  throw InputError("the name ends in " + quoted_text(extension) +
+                   "; known formats are .npy and .safetensors");
 }
 
 // Runs action; an InputError from within it gets the path in front.
@@ -88,7 +89,8 @@ struct OpenSafetensors {
 OpenSafetensors open_safetensors(InputFile &file) {
   const uint64_t size = safetensors_header_size(file.read(0, kSafetensorsPrefix), file.size());
   const uint64_t data_begin = kSafetensorsPrefix + size;
-  return {parse_safetensors_header(file.read(kSafetensorsPrefix, size), file.size() - data_begin), data_begin};
+  return {parse_safetensors_header(file.read(kSafetensorsPrefix, size), file.size() - data_begin),
+          data_begin};
 }
 
 Tensor read_safetensors(InputFile &file, const std::string &name, bool name_given) {
@@ -101,13 +103,13 @@ Tensor read_safetensors(InputFile &file, const std::string &name, bool name_give
     constexpr size_t kMostNames = 8;
     std::string names;
     for (size_t i = 0; i < header.entries.size() && i < kMostNames; ++i) {
-      names += (i > 0 ? ", " : "") + quoted(header.entries[i].name);
+      names += (i > 0 ? ", " : "") + quoted_text(header.entries[i].name);
     }
     if (header.entries.size() > kMostNames) names += ", ...";
-    throw InputError("has no tensor " + quoted(name) + "; it has " + (names.empty() ? "none" : names));
+    throw InputError("has no tensor " + quoted_text(name) + "; it has " + (names.empty() ? "none" : names));
   }
   if (!entry->element) {
-    throw InputError("tensor " + quoted(entry->name) + ": dtype is " + entry->dtype +
+    throw InputError("tensor " + quoted_text(entry->name) + ": dtype is " + entry->dtype +
                      "; readable are F32, F16, BF16, U8 and BOOL");
   }
   Tensor tensor(*entry->element, entry->shape);
@@ -135,7 +137,8 @@ class PendingFile {
     try {
       write(descriptor, header_of(file));
       for (const auto &[name, tensor] : file.tensors) {
-        write(descriptor, {static_cast<const char *>(tensor->data()), static_cast<size_t>(tensor->byte_size())});
+        write(descriptor,
+              {static_cast<const char *>(tensor->data()), static_cast<size_t>(tensor->byte_size())});
       }
       const mode_t mask = umask(0);
       umask(mask);

@@ -11,8 +11,9 @@
 
 namespace flashattn::cli {
 
-// Reads one tensor. In a .safetensors file it is the one called `name`; when name_given is false, a file with a single
-// tensor gives that one whatever its name. name is not used for .npy. Throws InputError beginning with the path.
+// Reads one tensor. In a .safetensors file it is the one called `name`; when name_given is false, a file with
+// a single tensor gives that one whatever its name. name is not used for .npy. Throws InputError beginning
+// with the path.
 Tensor read_tensor(const std::string &path, const std::string &name, bool name_given);
 
 // The __metadata__ of a .safetensors file.
@@ -24,12 +25,12 @@ struct OutputFile {
   std::vector<std::pair<std::string, const Tensor *>> tensors;
 };
 
-// Throws InputError when the path's end is no known format, the format cannot hold the elements or the path names
-// something that is not a plain file. Called before the work, so that it is not done in vain.
+// Throws InputError when the path's end is no known format, the format cannot hold the elements or the path
+// names something that is not a plain file. Called before the work, so that it is not done in vain.
 void check_output(const std::string &path, Element element);
 
-// Writes all or none: each file is complete under a temporary name in its own directory before the first is renamed.
-// Throws Failure.
+// Writes all or none: each file is complete under a temporary name in its own directory before the first is
+// renamed. Throws Failure.
 void write_files(const std::vector<OutputFile> &files);
 
 }  // namespace flashattn::cli

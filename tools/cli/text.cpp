@@ -15,7 +15,7 @@ std::string formatted(const char *format, double value, const char *unit) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   constexpr size_t kLongest = 80;
   std::string out = "'";
   for (const char c : text.substr(0, kLongest)) {
@@ -46,7 +46,9 @@ std::string seconds_text(double seconds) {
   return formatted("%.2f %s", seconds * 1e6, "us");
 }
 
-std::string error_text(double value) { return value == 0 ? "0" : formatted("%.1e%s", value, ""); }
+std::string error_text(double value) {
+  return value == 0 ? "0" : formatted("%.1e%s", value, "");
+}
 
 std::string padded(std::string_view text, size_t width) {
   std::string out(text);

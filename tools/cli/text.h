@@ -9,7 +9,7 @@
 namespace flashattn::cli {
 
 // 'text', shortened, with bytes that are not printable ASCII as \xNN: safe to print whatever a file holds.
-std::string quoted(std::string_view text);
+std::string quoted_text(std::string_view text);
 
 std::string bytes_text(double bytes);      // "1.50 MiB"
 std::string seconds_text(double seconds);  // "1.50 ms"

@@ -12,8 +12,10 @@ struct Timing {
   int samples = 0;
 };
 
-// Times two contestants in one run, interleaved first second second first so that a drifting clock meets both alike,
-// for about a second each and seven rounds at least. second may be empty. Both return when their work is done.
-Timing time_interleaved(const std::function<void(int repeats)> &first, const std::function<void(int repeats)> &second);
+// Times two contestants in one run, interleaved first second second first so that a drifting clock meets both
+// alike, for about a second each and seven rounds at least. second may be empty. Both return when their work
+// is done.
+Timing time_interleaved(const std::function<void(int repeats)> &first,
+                        const std::function<void(int repeats)> &second);
 
 }  // namespace flashattn::cli
