@@ -182,7 +182,7 @@ FLASHATTN_API int32_t FLASHATTN_CALL flashattn_last_driver_error(void);
 /* ------------------------------------------------------------------------------------------------- look -- */
 
 /** One backend of this library. Output struct. */
-typedef struct flashattn_backend_info {
+typedef struct flashattn_backend_info_s {
   uint32_t struct_size;
   int32_t backend;        /**< FLASHATTN_BACKEND_* */
   int32_t status;         /**< FLASHATTN_STATUS_OK when a device could be opened, else why not */
@@ -194,7 +194,7 @@ typedef struct flashattn_backend_info {
 } flashattn_backend_info_t;
 
 /** One device. Output struct. */
-typedef struct flashattn_device_info {
+typedef struct flashattn_device_info_s {
   uint32_t struct_size;
   int32_t backend;
   int32_t ordinal;             /**< the number flashattn_options_t.device takes */
@@ -207,7 +207,7 @@ typedef struct flashattn_device_info {
 } flashattn_device_info_t;
 
 /** One kernel of a backend. Output struct. */
-typedef struct flashattn_kernel_info {
+typedef struct flashattn_kernel_info_s {
   uint32_t struct_size;
   int32_t backend;
   int32_t available; /**< 1 when this machine can run it */
@@ -291,7 +291,7 @@ typedef struct flashattn_options {
 FLASHATTN_API void FLASHATTN_CALL flashattn_options_init(flashattn_options_t *options);
 
 /** What an open handle is. Output struct. */
-typedef struct flashattn_handle_info {
+typedef struct flashattn_handle_info_s {
   uint32_t struct_size;
   int32_t backend;
   int32_t device;
@@ -362,7 +362,7 @@ FLASHATTN_API void FLASHATTN_CALL flashattn_problem_init(flashattn_problem_t *pr
 typedef struct flashattn_plan flashattn_plan_t;
 
 /** What was decided. Output struct. */
-typedef struct flashattn_plan_info {
+typedef struct flashattn_plan_info_s {
   uint32_t struct_size;
   int32_t backend;
   int32_t device;

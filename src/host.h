@@ -11,7 +11,8 @@ namespace flashattn {
 
 class Host {
  public:
-  // alloc and free both set or both null, log may be null; environment_log_level is what FLASHATTN_LOG asks for.
+  // alloc and free both set or both null, log may be null; environment_log_level is what FLASHATTN_LOG asks
+  // for.
   Host(const flashattn_options_t &options, int32_t environment_log_level) noexcept;
 
   // Host memory, or nullptr. size > 0, alignment a power of two.

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernel.h"
+
+#include <cstdio>
+#include <iterator>
+
+#include "backends/cpu/fwd_scalar.h"
+
+namespace flashattn::cpu {
+namespace {
+
+const Kernel *const kKernels[] = {&kFwdCpuScalar};
+
+}  // namespace
+
+int32_t kernel_count() {
+  return static_cast<int32_t>(std::size(kKernels));
+}
+
+const Kernel &kernel_at(int32_t index) {
+  return *kKernels[index];
+}
+
+void refuse_shape(const Shape &shape, char *reason, size_t size) {
+  reason[0] = '\0';
+  const struct {
+    const char *field;
+    int32_t value;
+  } dtypes[] = {{"dtype_q", shape.dtype_q}, {"dtype_kv", shape.dtype_kv}, {"dtype_o", shape.dtype_o}};
+  for (const auto &dtype : dtypes) {
+    if (is_float(dtype.value)) continue;
+    std::snprintf(reason, size, "%s is %s; CPU kernels take f32, f16 and bf16", dtype.field,
+                  dtype_name(dtype.value));
+    return;
+  }
+  if (shape.dtype_bias != 0 && !is_float(shape.dtype_bias) && shape.dtype_bias != FLASHATTN_DTYPE_U8) {
+    std::snprintf(reason, size, "dtype_bias is %s; CPU kernels take f32, f16, bf16 and u8",
+                  dtype_name(shape.dtype_bias));
+    return;
+  }
+  if (shape.dim > kMaxHeadDim) {
+    std::snprintf(reason, size, "head_dim is %d; the widest kernel takes %d", shape.dim, kMaxHeadDim);
+  } else if (shape.dim_v > kMaxHeadDim) {
+    std::snprintf(reason, size, "head_dim_v is %d; the widest kernel takes %d", shape.dim_v, kMaxHeadDim);
+  }
+}
+
+}  // namespace flashattn::cpu

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of CPU kernels, most specific first. "Supported?", "how much workspace?" and "run" all answer from
+// one entry.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/shape.h"
+#include "backends/cpu/tile.h"
+
+namespace flashattn::cpu {
+
+// How a kernel cuts a problem. Depends on the shape only; keys are cut at multiples of `keys` from key 0,
+// which makes the bits of a row independent of the tile it lies in.
+struct Blocking {
+  int32_t rows;         // most packed rows per tile
+  int32_t keys;         // keys per block
+  size_t scratch_size;  // bytes of scratch for one tile, aligned to 64
+};
+
+struct Kernel {
+  const char *name;
+  // nullptr when this machine can run it, else what is missing.
+  const char *(*missing)(const CpuFeatures &features);
+  // Whether the problem must ask for the generic kernel: it is right for everything and fast for nothing.
+  bool generic;
+  Blocking (*blocking)(const Shape &shape);
+  // Computes the state of tile.rows rows over tile.keys, from scratch: `state` is written, not read.
+  void (*tile)(const Tile &tile, const Blocking &blocking, void *scratch, const State &state);
+  StoreRow store_row;
+};
+
+int32_t kernel_count();
+// 0 <= index < kernel_count().
+const Kernel &kernel_at(int32_t index);
+
+// What every kernel takes: nullptr-like empty text when the shape is fine, else "field is value; rule", at
+// most size - 1 bytes.
+void refuse_shape(const Shape &shape, char *reason, size_t size);
+
+inline constexpr int32_t kMaxHeadDim = 576;
+
+}  // namespace flashattn::cpu
