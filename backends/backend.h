@@ -16,7 +16,8 @@
 namespace flashattn {
 
 // A plan of one device. Immutable after creation; run may be called from many threads at once, each with a
-// workspace of its own.
+// workspace of its own. On an asynchronous device a plan is destroyed (the plan cache evicts it) while its work may
+// still be queued; what such work needs belongs to the device.
 class BackendPlan {
  public:
   virtual ~BackendPlan() = default;
@@ -52,7 +53,8 @@ class BackendDevice {
   // Enqueues a merge; args are full size and checked like a call.
   virtual Status combine(const flashattn_combine_args_t &args, void *stream) = 0;
 
-  // Device memory for the workspace pool of flashattn_attention. size > 0, alignment a power of two.
+  // Device memory for the workspace pool of flashattn_attention. size > 0, alignment a power of two. On an
+  // asynchronous device release is called while work that uses the memory may still be queued: it must wait or defer.
   virtual Status allocate(size_t size, size_t alignment, void **memory) = 0;
   virtual void release(void *memory, size_t size, size_t alignment) = 0;
 

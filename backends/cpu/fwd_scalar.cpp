@@ -43,7 +43,8 @@ float score_at(const Tile &tile, const Scratch &scratch, int64_t i, int32_t head
     score -= per_head(call.alibi_slopes, tile.sequence, head) * static_cast<float>(distance);
   }
   if (shape.dtype_bias != 0) {
-    const float bias = bias_at(shape, call.bias, tile.sequence, head, i, j);
+    float bias;
+    bias_row(shape, call.bias, tile.sequence, head, i, j, 1, &bias, 1);
     score = bias == kMinusInf ? kMinusInf : score + bias;
   }
   return score;

@@ -5,11 +5,42 @@
 #include <iterator>
 
 #include "backends/cpu/fwd_scalar.h"
+#include "backends/cpu/simd/targets.h"
 
 namespace flashattn::cpu {
 namespace {
 
+#if defined(__x86_64__)
+
+const char *missing_avx512(const CpuFeatures &features) {
+  return features.avx512 ? nullptr : "needs avx512f, bw, cd, dq and vl";
+}
+constexpr Kernel kFwdCpuAvx512 = {"fwd_cpu_avx512", missing_avx512, false,
+                                  avx512::blocking, avx512::tile,   avx512::store_row};
+
+const char *missing_avx2(const CpuFeatures &features) {
+  return features.avx2 ? nullptr : "needs avx2, fma, f16c, bmi, bmi2 and lzcnt";
+}
+constexpr Kernel kFwdCpuAvx2 = {"fwd_cpu_avx2", missing_avx2, false,
+                                avx2::blocking, avx2::tile,   avx2::store_row};
+
+const Kernel *const kKernels[] = {&kFwdCpuAvx512, &kFwdCpuAvx2, &kFwdCpuScalar};
+
+#elif defined(__aarch64__)
+
+const char *missing_neon(const CpuFeatures &features) {
+  return features.neon ? nullptr : "needs neon";
+}
+constexpr Kernel kFwdCpuNeon = {"fwd_cpu_neon", missing_neon, false,
+                                neon::blocking, neon::tile,   neon::store_row};
+
+const Kernel *const kKernels[] = {&kFwdCpuNeon, &kFwdCpuScalar};
+
+#else
+
 const Kernel *const kKernels[] = {&kFwdCpuScalar};
+
+#endif
 
 }  // namespace
 

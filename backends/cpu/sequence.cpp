@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/sequence.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <limits>
 
@@ -235,19 +236,37 @@ const void *kv_row(const Shape &shape, const flashattn_tensor_t &tensor, const S
   return at_offset(tensor.data, offset, dtype_size(shape.dtype_kv));
 }
 
+void kv_rows(const Shape &shape, const flashattn_tensor_t &tensor, const Sequence &sequence, int32_t head,
+             int64_t j, int32_t n, const char **rows) {
+  const int64_t step = tensor.stride_seq * static_cast<int64_t>(dtype_size(shape.dtype_kv));
+  for (int32_t done = 0; done < n;) {
+    // To the end of the page, where there are pages.
+    const int64_t left = is_paged(shape) ? shape.page_size - (j + done) % shape.page_size : n;
+    const auto run = static_cast<int32_t>(std::min<int64_t>(n - done, left));
+    const char *row = static_cast<const char *>(kv_row(shape, tensor, sequence, j + done, head));
+    for (int32_t r = 0; r < run; ++r) rows[done + r] = row + r * step;
+    done += run;
+  }
+}
+
 float per_head(const flashattn_per_head_t &values, const Sequence &sequence, int32_t head) {
   return values.data[sequence.index * values.stride_batch + head * values.stride_head];
 }
 
-float bias_at(const Shape &shape, const flashattn_bias_t &bias, const Sequence &sequence, int32_t head,
-              int64_t i, int64_t j) {
+void bias_row(const Shape &shape, const flashattn_bias_t &bias, const Sequence &sequence, int32_t head,
+              int64_t i, int64_t j, int32_t n, float *out, int64_t stride) {
+  const size_t size = dtype_size(shape.dtype_bias);
   const int64_t offset =
       sequence.index * bias.stride_batch + head * bias.stride_head + i * bias.stride_q + j * bias.stride_kv;
-  const char *element = at_offset(bias.data, offset, dtype_size(shape.dtype_bias));
-  if (shape.dtype_bias == FLASHATTN_DTYPE_U8) {
-    return *element != 0 ? 0.0F : -std::numeric_limits<float>::infinity();
+  const char *element = at_offset(bias.data, offset, size);
+  const int64_t step = bias.stride_kv * static_cast<int64_t>(size);
+  for (int32_t r = 0; r < n; ++r, element += step) {
+    if (shape.dtype_bias == FLASHATTN_DTYPE_U8) {
+      out[r * stride] = *element != 0 ? 0.0F : -std::numeric_limits<float>::infinity();
+    } else {
+      out[r * stride] = load_element(shape.dtype_bias, element);
+    }
   }
-  return load_element(shape.dtype_bias, element);
 }
 
 }  // namespace flashattn::cpu

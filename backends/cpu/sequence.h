@@ -37,10 +37,15 @@ float *lse_element(const Shape &shape, const flashattn_call_t &call, const Seque
 const void *kv_row(const Shape &shape, const flashattn_tensor_t &tensor, const Sequence &sequence, int64_t j,
                    int32_t head);
 
-// What is added to a head's scores; head is a query head.
+// n rows from j on, j + n <= n_k.
+void kv_rows(const Shape &shape, const flashattn_tensor_t &tensor, const Sequence &sequence, int32_t head,
+             int64_t j, int32_t n, const char **rows);
+
+// The ALiBi slope or sink of a query head.
 float per_head(const flashattn_per_head_t &values, const Sequence &sequence, int32_t head);
-// Bias of key j for query i in f32; a boolean mask gives 0 or -inf.
-float bias_at(const Shape &shape, const flashattn_bias_t &bias, const Sequence &sequence, int32_t head,
-              int64_t i, int64_t j);
+// Bias of keys j .. j + n - 1 for query i in f32, to out[0], out[stride], ...; a boolean mask gives 0 or
+// -inf.
+void bias_row(const Shape &shape, const flashattn_bias_t &bias, const Sequence &sequence, int32_t head,
+              int64_t i, int64_t j, int32_t n, float *out, int64_t stride);
 
 }  // namespace flashattn::cpu

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Register and cache blocking of the SIMD kernels.
+//
+// Queries lie in the lanes: a panel of kPanel packed rows is kPanelVectors vectors wide, and everything per
+// row (maximum, sum, mask, slope) is a vector as well. Per panel and block of keys,
+//   scores  S[j][row] = K[j][:] . Q[row][:]   kKeyRows keys x kPanelVectors vectors of rows at a time,
+//   values  O[row][:] += P[j][row] V[j][:]    kValueRows rows x kValueVectors vectors of columns at a time,
+// so that K needs no transposition: its elements are broadcast from where they lie.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/cpu/carve.h"
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/simd/vec.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashattn::cpu::HWY_NAMESPACE {
+
+// AVX2 has 16 vector registers: 4 x 3 and 6 x 2 accumulators leave 4 for operands. AVX-512 and NEON have 32.
+inline constexpr bool kManyRegisters = HWY_TARGET != HWY_AVX2;
+inline constexpr int32_t kPanelVectors = 3;
+inline constexpr int32_t kPanel = kPanelVectors * kLanes;
+inline constexpr int32_t kKeyRows = kManyRegisters ? 8 : 4;
+inline constexpr int32_t kValueRows = 6;
+inline constexpr int32_t kValueVectors = kManyRegisters ? 4 : 2;
+inline constexpr int32_t kValuePanel = kValueVectors * kLanes;
+// Tiles of at most this many rows take their scores as dot products straight from K, without packing
+// anything.
+inline constexpr int32_t kDotRows = 4;
+
+static_assert(kPanel % kValueRows == 0);
+
+HWY_INLINE int32_t round_up(int32_t n, int32_t to) {
+  return (n + to - 1) / to * to;
+}
+
+struct Scratch {
+  float *q;             // panels of [dim][kPanel]; for dot products rows of round_up(dim, kLanes)
+  float *k;             // rows of round_up(dim, kLanes)
+  float *v;             // panels of [keys][kValuePanel], the last one narrower
+  float *s;             // [keys][kPanel]: scores, then probabilities, of one panel
+  float *bias;          // [keys][kPanel], where there is a bias
+  float *max;           // [rows rounded up to panels]
+  float *sum;           // likewise
+  const char **k_rows;  // [keys], where the rows of the block lie
+  const char **v_rows;
+  const char **next_k_rows;  // of the block after, for prefetching
+};
+
+HWY_INLINE Scratch carve_scratch(Carver *carver, const Shape &shape, int32_t rows, int32_t keys) {
+  const int64_t dim = round_up(shape.dim, kLanes);
+  const int64_t dim_v = round_up(shape.dim_v, kLanes);
+  const int64_t panel_rows = round_up(rows, kPanel);
+  Scratch scratch{};
+  scratch.q = carver->take<float>(panel_rows * dim);
+  scratch.k = carver->take<float>(keys * dim);
+  scratch.v = carver->take<float>(keys * dim_v);
+  scratch.s = carver->take<float>(static_cast<int64_t>(keys) * kPanel);
+  if (shape.dtype_bias != 0) scratch.bias = carver->take<float>(static_cast<int64_t>(keys) * kPanel);
+  scratch.max = carver->take<float>(panel_rows);
+  scratch.sum = carver->take<float>(panel_rows);
+  scratch.k_rows = carver->take<const char *>(keys);
+  scratch.v_rows = carver->take<const char *>(keys);
+  scratch.next_k_rows = carver->take<const char *>(keys);
+  return scratch;
+}
+
+}  // namespace flashattn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

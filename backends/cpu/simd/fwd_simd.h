@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The SIMD kernel, top to bottom: fwd_cpu_avx2, fwd_cpu_avx512 and fwd_cpu_neon are this file compiled with
+// different flags.
+#pragma once
+
+#include "backends/cpu/convert.h"
+#include "backends/cpu/simd/modify.h"
+#include "backends/cpu/simd/pack.h"
+#include "backends/cpu/simd/scores.h"
+#include "backends/cpu/simd/softmax.h"
+#include "backends/cpu/simd/values.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashattn::cpu::HWY_NAMESPACE {
+
+// Rows per tile: as many as keep Q, K, V and O of a tile in about 320 KiB of a 512 KiB L2. More rows per tile
+// mean less packing of K and V per row.
+HWY_INLINE Blocking choose_blocking(const Shape &shape) {
+  constexpr int32_t kCacheFloats = 320 * 1024 / 4;
+  constexpr int32_t kMostRows = 192;
+  const int32_t dims = shape.dim + shape.dim_v;
+  Blocking blocking{};
+  blocking.keys = dims <= 256 ? 128 : 64;
+  const int32_t rows = std::min(kMostRows, kCacheFloats / dims - blocking.keys);
+  blocking.rows = std::max(rows / kPanel * kPanel, kPanel);
+  Carver carver(nullptr);
+  carve_scratch(&carver, shape, blocking.rows, blocking.keys);
+  blocking.scratch_size = carver.size();
+  return blocking;
+}
+
+// One block of keys: where it begins, how many, and its rows.
+struct KeyBlock {
+  int64_t begin;
+  int32_t n;
+};
+
+// Whether every row of the panel sees every key of the block, or none sees any.
+enum class Sight { kAll, kSome, kNone };
+
+inline Sight sight_of(const Tile &tile, int32_t first, int32_t rows, const KeyBlock &block) {
+  const KeyRange top = visible_keys(tile, first);
+  const KeyRange bottom = visible_keys(tile, first + rows - 1);
+  const int64_t end = block.begin + block.n;
+  if (end <= top.begin || block.begin >= bottom.end) return Sight::kNone;
+  return bottom.begin <= block.begin && end <= top.end ? Sight::kAll : Sight::kSome;
+}
+
+// Softcap, ALiBi, bias and mask where there are any, then the softmax.
+template <int32_t kVectors>
+HWY_INLINE void finish_scores(const Tile &tile, const Scratch &scratch, int32_t first, int32_t rows,
+                              Sight sight, const KeyBlock &block, float *keep) {
+  const Shape &shape = *tile.shape;
+  if (sight != Sight::kAll || shape.softcap > 0.0F || shape.alibi || shape.dtype_bias != 0) {
+    PanelRules rules;
+    fill_rules(tile, first, rows, block.begin, block.n, &rules);
+    if (shape.dtype_bias != 0) {
+      for (int32_t r = 0; r < rows; ++r) {
+        bias_row(shape, tile.call->bias, tile.sequence, head_of(tile, first + r), query_of(tile, first + r),
+                 block.begin, block.n, scratch.bias + r, kPanel);
+      }
+    }
+    modify_scores<kVectors>(shape, rules, scratch.bias, block.n, scratch.s);
+  }
+  softmax_step<kVectors>(block.n, scratch.s, scratch.max + first, scratch.sum + first, keep);
+}
+
+// Few rows: K and V are read once, where they lie.
+template <int32_t kDtype, int32_t kRows>
+HWY_INLINE void dot_tile(const Tile &tile, const Blocking &blocking, const Scratch &scratch,
+                         const State &state) {
+  const Shape &shape = *tile.shape;
+  alignas(64) float keep[kPanel];
+  copy_queries(tile, scratch.q);
+  for (KeyBlock block{tile.keys.begin, 0}; block.begin < tile.keys.end; block.begin += blocking.keys) {
+    block.n = static_cast<int32_t>(std::min<int64_t>(blocking.keys, tile.keys.end - block.begin));
+    kv_rows(shape, tile.call->k, tile.sequence, tile.kv_head, block.begin, block.n, scratch.k_rows);
+    kv_rows(shape, tile.call->v, tile.sequence, tile.kv_head, block.begin, block.n, scratch.v_rows);
+    const Sight sight = sight_of(tile, 0, kRows, block);
+    if (sight == Sight::kNone) continue;
+    dot_panel<kDtype, kRows>(scratch.k_rows, scratch.v_rows, block.n, scratch.q, shape.dim, shape.dim_v,
+                             shape.scale, scratch.s);
+    finish_scores<1>(tile, scratch, 0, kRows, sight, block, keep);
+    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.v_rows, shape.dim_v, keep, state.o,
+                                state.stride_o);
+  }
+}
+
+// Many rows: a block of K and V is brought into f32 and the microkernels' order once, and used by all panels.
+template <int32_t kDtype>
+HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, const Scratch &scratch,
+                           const State &state) {
+  const Shape &shape = *tile.shape;
+  alignas(64) float keep[kPanel];
+  pack_queries(tile, scratch.k, scratch.q);
+  for (KeyBlock block{tile.keys.begin, 0}; block.begin < tile.keys.end; block.begin += blocking.keys) {
+    block.n = static_cast<int32_t>(std::min<int64_t>(blocking.keys, tile.keys.end - block.begin));
+    kv_rows(shape, tile.call->k, tile.sequence, tile.kv_head, block.begin, block.n, scratch.k_rows);
+    kv_rows(shape, tile.call->v, tile.sequence, tile.kv_head, block.begin, block.n, scratch.v_rows);
+    pack_keys<kDtype>(block.n, shape.dim, scratch.k_rows, scratch.k);
+    pack_values<kDtype>(block.n, shape.dim_v, scratch.v_rows, scratch.v);
+    const auto *keys = reinterpret_cast<const float *const *>(scratch.k_rows);
+    for (int32_t first = 0; first < tile.rows; first += kPanel) {
+      const int32_t rows = std::min(kPanel, tile.rows - first);
+      const Sight sight = sight_of(tile, first, rows, block);
+      if (sight == Sight::kNone) continue;
+      with_count<kPanelVectors>((rows + kLanes - 1) / kLanes, [&](auto vectors) HWY_ATTR {
+        constexpr int32_t kVectors = decltype(vectors)::value;
+        score_panel<kVectors>(keys, block.n, scratch.q + static_cast<int64_t>(first) * shape.dim, shape.dim,
+                              shape.scale, scratch.s);
+        finish_scores<kVectors>(tile, scratch, first, rows, sight, block, keep);
+      });
+      value_panel(scratch.s, rows, block.n, scratch.v, shape.dim_v, keep, state.o + first * state.stride_o,
+                  state.stride_o);
+    }
+  }
+}
+
+HWY_INLINE void run_tile(const Tile &tile, const Blocking &blocking, void *memory, const State &state) {
+  Carver carver(memory);
+  const Scratch scratch = carve_scratch(&carver, *tile.shape, blocking.rows, blocking.keys);
+  const int32_t panel_rows = round_up(tile.rows, kPanel);
+  std::fill_n(scratch.max, panel_rows, -HUGE_VALF);
+  std::fill_n(scratch.sum, panel_rows, 0.0F);
+  std::fill_n(state.o, tile.rows * state.stride_o, 0.0F);
+  with_dtype(tile.shape->dtype_kv, [&](auto dtype) HWY_ATTR {
+    constexpr int32_t kDtype = decltype(dtype)::value;
+    // The two ways round differently, so a batch-invariant plan has only one.
+    if (tile.rows <= kDotRows && !tile.shape->batch_invariant) {
+      with_count<kDotRows>(tile.rows, [&](auto rows) HWY_ATTR {
+        dot_tile<kDtype, decltype(rows)::value>(tile, blocking, scratch, state);
+      });
+    } else {
+      panel_tile<kDtype>(tile, blocking, scratch, state);
+    }
+  });
+  std::copy_n(scratch.max, tile.rows, state.max);
+  std::copy_n(scratch.sum, tile.rows, state.sum);
+}
+
+// f32 to f16 by the hardware's rounding to nearest even, to bf16 by adding 0x7FFF and the bit that will be
+// last.
+HWY_INLINE void write_row(int32_t dtype, const float *source, int32_t n, void *out) {
+  const F32 f32;
+  int32_t c = 0;
+  if (dtype == FLASHATTN_DTYPE_F16) {
+    auto *half = static_cast<hwy::float16_t *>(out);
+    const hn::Rebind<hwy::float16_t, F32> f16;
+    for (; c + kLanes <= n; c += kLanes)
+      hn::StoreU(hn::DemoteTo(f16, hn::LoadU(f32, source + c)), f16, half + c);
+    if (c < n) {
+      // source is a padded row: reading a whole vector is fine, writing one is not.
+      alignas(64) hwy::float16_t rest[kLanes];
+      hn::StoreU(hn::DemoteTo(f16, hn::LoadU(f32, source + c)), f16, rest);
+      std::memcpy(half + c, rest, sizeof(uint16_t) * static_cast<size_t>(n - c));
+    }
+    return;
+  }
+  store_row(dtype, source, n, out);
+}
+
+}  // namespace flashattn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// O = keep O + P^T V for one panel of rows and one block of keys.
+#pragma once
+
+#include "backends/cpu/simd/blocking.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashattn::cpu::HWY_NAMESPACE {
+
+// kRows rows x kVectors vectors of columns, the sum over the block formed apart from o: one rounding per
+// block instead of one per key. value(j, v) is vector v of key j's columns.
+template <int32_t kRows, int32_t kVectors, typename Value>
+HWY_INLINE void value_block(const float *HWY_RESTRICT p, int32_t n, const Value &value, const float *keep,
+                            float *HWY_RESTRICT o, int64_t stride_o) {
+  const F32 f32;
+  Vector acc[kRows][kVectors];
+  for (auto &row : acc) {
+    for (Vector &a : row) a = hn::Zero(f32);
+  }
+  for (int32_t j = 0; j < n; ++j) {
+    Vector columns[kVectors];
+    for (int32_t v = 0; v < kVectors; ++v) columns[v] = value(j, v);
+    for (int32_t r = 0; r < kRows; ++r) {
+      const Vector weight = hn::Set(f32, p[r]);
+      for (int32_t v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(weight, columns[v], acc[r][v]);
+    }
+    p += kPanel;
+  }
+  for (int32_t r = 0; r < kRows; ++r) {
+    const Vector factor = hn::Set(f32, keep[r]);
+    for (int32_t v = 0; v < kVectors; ++v) {
+      float *at = o + r * stride_o + v * kLanes;
+      hn::Store(hn::MulAdd(hn::Load(f32, at), factor, acc[r][v]), f32, at);
+    }
+  }
+}
+
+// rows rows of a panel; v is packed as blocking.h says.
+HWY_INLINE void value_panel(const float *p, int32_t rows, int32_t n, const float *v, int32_t dim_v,
+                            const float *keep, float *o, int64_t stride_o) {
+  for (int32_t c = 0; c < dim_v; c += kValuePanel) {
+    const int32_t width = std::min(kValuePanel, round_up(dim_v - c, kLanes));
+    const float *packed = v + static_cast<int64_t>(c) * n;
+    with_count<kValueVectors>(width / kLanes, [&](auto vectors) HWY_ATTR {
+      constexpr int32_t kVectors = decltype(vectors)::value;
+      const auto value = [packed](int32_t j, int32_t w) HWY_ATTR {
+        return hn::Load(F32(), packed + static_cast<int64_t>(j) * (kVectors * kLanes) + w * kLanes);
+      };
+      int32_t r = 0;
+      for (; r + kValueRows <= rows; r += kValueRows) {
+        value_block<kValueRows, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c, stride_o);
+      }
+      if (r < rows) {
+        with_count<kValueRows - 1>(rows - r, [&](auto rest) HWY_ATTR {
+          value_block<decltype(rest)::value, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c,
+                                                       stride_o);
+        });
+      }
+    });
+  }
+}
+
+// kRows <= kDotRows rows with V straight from its tensor, next_k being fetched ahead.
+template <int32_t kDtype, int32_t kRows>
+HWY_INLINE void value_direct(const float *p, int32_t n, const char *const *v, int32_t dim_v,
+                             const float *keep, float *o, int64_t stride_o) {
+  constexpr int32_t kVectors = 8 / kRows;
+  int32_t c = 0;
+  for (; c + kVectors * kLanes <= dim_v; c += kVectors * kLanes) {
+    const auto value = [v, c](int32_t j, int32_t w) HWY_ATTR { return load<kDtype>(v[j], c + w * kLanes); };
+    value_block<kRows, kVectors>(p, n, value, keep, o + c, stride_o);
+  }
+  for (; c + kLanes <= dim_v; c += kLanes) {
+    const auto value = [v, c](int32_t j, int32_t) HWY_ATTR { return load<kDtype>(v[j], c); };
+    value_block<kRows, 1>(p, n, value, keep, o + c, stride_o);
+  }
+  if (c < dim_v) {
+    const int32_t rest = dim_v - c;
+    const auto value = [v, c, rest](int32_t j, int32_t) HWY_ATTR { return load_part<kDtype>(v[j], c, rest); };
+    value_block<kRows, 1>(p, n, value, keep, o + c, stride_o);
+  }
+}
+
+}  // namespace flashattn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
