@@ -38,8 +38,12 @@ void arrangement(std::ostream &out, const char *name, const Arrangement &a) {
 
 }  // namespace
 
-int32_t Case::max_n_q() const { return largest(n_q); }
-int32_t Case::max_n_k() const { return largest(n_k); }
+int32_t Case::max_n_q() const {
+  return largest(n_q);
+}
+int32_t Case::max_n_k() const {
+  return largest(n_k);
+}
 
 int64_t Case::diagonal(int32_t b) const {
   return static_cast<int64_t>(n_k[b]) - n_q[b] + diag_offset + (diag_offsets.empty() ? 0 : diag_offsets[b]);
@@ -49,7 +53,8 @@ std::string describe(const Case &c) {
   static constexpr const char *kLayouts[] = {"dense", "ragged", "paged", "csr"};
   std::ostringstream out;
   out << '"' << c.name << "\" " << dtype_name(c.dtype_q) << '/' << dtype_name(c.dtype_kv) << '/'
-      << dtype_name(c.dtype_o) << " heads " << c.heads_q << '/' << c.heads_kv << " dim " << c.dim << '/' << c.dim_v;
+      << dtype_name(c.dtype_o) << " heads " << c.heads_q << '/' << c.heads_kv << " dim " << c.dim << '/'
+      << c.dim_v;
   list(out, "n_q", c.n_q);
   list(out, "n_k", c.n_k);
   out << ' ' << kLayouts[c.layout_q] << '/' << kLayouts[c.layout_kv];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row of the conformance table: everything a problem and a call can say, in terms a reader can check by eye.
+// One row of the conformance table: everything a problem and a call can say, in terms a reader can check by
+// eye.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@
 
 namespace flashattn::test {
 
-// Dimensions from outermost to innermost, before the head dimension: batch, seqlen, heads. Ragged buffers have a
-// batch of one; page pools have the page in batch's place and the slot in seqlen's.
+// Dimensions from outermost to innermost, before the head dimension: batch, seqlen, heads. Ragged buffers
+// have a batch of one; page pools have the page in batch's place and the slot in seqlen's.
 enum class Order { kBSH, kBHS, kSBH, kHBS };
 
 // How one tensor lies in its buffer. Whatever no row covers is poisoned.
 struct Arrangement {
   Order order = Order::kBSH;
-  int32_t pad_dim = 0;    // elements between the end of one row and the start of the next
-  int32_t pad_inner = 0;  // more units of the innermost dimension than used: sliced heads, packed QKV
-  int32_t pad_outer = 0;  // more units of the middle dimension than used
-  int32_t misalign = 0;   // elements past a 256-byte boundary
+  int32_t pad_dim = 0;           // elements between the end of one row and the start of the next
+  int32_t pad_inner = 0;         // more units of the innermost dimension than used: sliced heads, packed QKV
+  int32_t pad_outer = 0;         // more units of the middle dimension than used
+  int32_t misalign = 0;          // elements past a 256-byte boundary
   bool broadcast_batch = false;  // stride 0; inputs only
   bool broadcast_seq = false;
   bool broadcast_head = false;
@@ -40,7 +41,7 @@ struct BiasCase {
   bool transposed = false;  // keys outermost
   int32_t pad_kv = 0;
   int32_t misalign = 0;
-  double hidden = 0;        // share of elements that are -inf (u8: zero)
+  double hidden = 0;  // share of elements that are -inf (u8: zero)
 };
 
 struct Case {
@@ -107,7 +108,9 @@ struct Case {
   int32_t batch() const { return static_cast<int32_t>(n_q.size()); }
   int32_t max_n_q() const;
   int32_t max_n_k() const;
-  bool paged() const { return layout_kv == FLASHATTN_LAYOUT_PAGED || layout_kv == FLASHATTN_LAYOUT_PAGED_CSR; }
+  bool paged() const {
+    return layout_kv == FLASHATTN_LAYOUT_PAGED || layout_kv == FLASHATTN_LAYOUT_PAGED_CSR;
+  }
   int64_t diagonal(int32_t b) const;  // d of the semantics
 };
 

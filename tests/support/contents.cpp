@@ -10,8 +10,8 @@
 namespace flashattn::test {
 namespace {
 
-Rows make_rows(Rng &rng, const Arrangement &a, bool broadcast_batch, int64_t batch, int64_t seq, int64_t heads,
-               int64_t dim, int32_t dtype, float mean, float spread) {
+Rows make_rows(Rng &rng, const Arrangement &a, bool broadcast_batch, int64_t batch, int64_t seq,
+               int64_t heads, int64_t dim, int32_t dtype, float mean, float spread) {
   Rows rows;
   rows.dim = dim;
   int64_t size = dim;
@@ -53,7 +53,8 @@ BiasValues make_bias(Rng &rng, const Case &c) {
   return bias;
 }
 
-std::vector<float> make_per_head(Rng &rng, const Case &c, PerHead kind, float mean, float spread, float fixed) {
+std::vector<float> make_per_head(Rng &rng, const Case &c, PerHead kind, float mean, float spread,
+                                 float fixed) {
   std::vector<float> values(static_cast<size_t>(c.batch()) * c.heads_q);
   for (size_t i = 0; i < values.size(); ++i) {
     const bool repeats = kind == PerHead::kHead && i >= static_cast<size_t>(c.heads_q);
@@ -67,12 +68,12 @@ std::vector<float> make_per_head(Rng &rng, const Case &c, PerHead kind, float me
 Contents make_contents(const Case &c, Rng rng) {
   Contents contents;
   const bool one_cache = c.paged() && c.share_pages;
-  contents.q = make_rows(rng, c.q, c.q.broadcast_batch, c.batch(), c.max_n_q(), c.heads_q, c.dim, c.dtype_q, c.q_mean,
-                         c.q_spread);
-  contents.k = make_rows(rng, c.k, c.k.broadcast_batch || one_cache, c.batch(), c.max_n_k(), c.heads_kv, c.dim,
-                         c.dtype_kv, c.k_mean, c.k_spread);
-  contents.v = make_rows(rng, c.v, c.v.broadcast_batch || one_cache, c.batch(), c.max_n_k(), c.heads_kv, c.dim_v,
-                         c.dtype_kv, c.v_mean, c.v_spread);
+  contents.q = make_rows(rng, c.q, c.q.broadcast_batch, c.batch(), c.max_n_q(), c.heads_q, c.dim, c.dtype_q,
+                         c.q_mean, c.q_spread);
+  contents.k = make_rows(rng, c.k, c.k.broadcast_batch || one_cache, c.batch(), c.max_n_k(), c.heads_kv,
+                         c.dim, c.dtype_kv, c.k_mean, c.k_spread);
+  contents.v = make_rows(rng, c.v, c.v.broadcast_batch || one_cache, c.batch(), c.max_n_k(), c.heads_kv,
+                         c.dim_v, c.dtype_kv, c.v_mean, c.v_spread);
   if (c.bias.dtype != 0) contents.bias = make_bias(rng, c);
   if (c.alibi != PerHead::kOff) {
     contents.slopes = make_per_head(rng, c, c.alibi, 0.15F, 0.04F, 0);

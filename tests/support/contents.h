@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tensors of a case hold, apart from how they lie in memory. Values are already rounded to their dtypes.
+// What the tensors of a case hold, apart from how they lie in memory. Values are already rounded to their
+// dtypes.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,9 @@ class HostDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
+std::unique_ptr<Device> make_host_device() {
+  return std::make_unique<HostDevice>();
+}
 
 std::unique_ptr<Device> make_device(int32_t backend) {
   if (backend == FLASHATTN_BACKEND_CPU) return make_host_device();

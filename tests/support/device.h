@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tensors of a test live. The conformance table is written once; a backend whose memory the host cannot
-// touch brings its own Device and nothing else.
+// Where the tensors of a test live. The conformance table is written once; a backend whose memory the host
+// cannot touch brings its own Device and nothing else.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,8 @@ double unit_roundoff(int32_t dtype);
 // Distance between neighbouring values of dtype at this magnitude, the smallest subnormal at zero.
 double ulp(int32_t dtype, double magnitude);
 
-// A quiet NaN in f32, f16 and bf16 alike, repeated every two bytes: whatever must not be read or written holds it.
+// A quiet NaN in f32, f16 and bf16 alike, repeated every two bytes: whatever must not be read or written
+// holds it.
 inline constexpr uint16_t kPoison = 0x7fe5;
 
 }  // namespace flashattn::test

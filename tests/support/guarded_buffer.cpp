@@ -35,9 +35,13 @@ void fence([[maybe_unused]] Device &device, [[maybe_unused]] void *memory, [[may
 }  // namespace
 
 GuardedBuffer::GuardedBuffer(Device &device, size_t size, size_t offset)
-    : device_(device), size_(size), front_(kGuard + offset), image_((kGuard + offset + size + kGuard + 1) & ~size_t{1}) {
+    : device_(device),
+      size_(size),
+      front_(kGuard + offset),
+      image_((kGuard + offset + size + kGuard + 1) & ~size_t{1}) {
   memory_ = device_.allocate(image_.size());
-  for (size_t i = 0; i < image_.size(); i += sizeof(kPoison)) std::memcpy(&image_[i], &kPoison, sizeof(kPoison));
+  for (size_t i = 0; i < image_.size(); i += sizeof(kPoison))
+    std::memcpy(&image_[i], &kPoison, sizeof(kPoison));
 }
 
 GuardedBuffer::~GuardedBuffer() {

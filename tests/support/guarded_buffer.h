@@ -11,8 +11,8 @@
 
 namespace flashattn::test {
 
-// Payload and guards start out as kPoison, so that whatever reads what it must not read meets NaN, and whatever
-// writes what it must not write is seen bit for bit.
+// Payload and guards start out as kPoison, so that whatever reads what it must not read meets NaN, and
+// whatever writes what it must not write is seen bit for bit.
 class GuardedBuffer {
  public:
   // The payload begins `offset` bytes past a 256-byte boundary. It is host image only until upload().
@@ -32,8 +32,8 @@ class GuardedBuffer {
   void upload();
   void download();
 
-  // After download(): the first difference between image and result outside `written` (one byte per element of
-  // element_size bytes; empty: nothing may differ), as text; "" when there is none.
+  // After download(): the first difference between image and result outside `written` (one byte per element
+  // of element_size bytes; empty: nothing may differ), as text; "" when there is none.
   std::string unexpected_write(const std::vector<uint8_t> &written, size_t element_size) const;
 
  private:

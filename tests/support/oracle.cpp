@@ -23,8 +23,8 @@ bool visible(const Case &c, const Contents &contents, int64_t b, int64_t h, int6
 
 // The score of one pair in the arithmetic of Real.
 template <typename Real>
-Real score(const Case &c, const Contents &contents, int64_t b, int64_t h, int64_t i, int64_t j, const float *q,
-           const float *k) {
+Real score(const Case &c, const Contents &contents, int64_t b, int64_t h, int64_t i, int64_t j,
+           const float *q, const float *k) {
   Real dot = 0;
   for (int32_t d = 0; d < c.dim; ++d) dot += static_cast<Real>(q[d]) * static_cast<Real>(k[d]);
   const Real scale = c.scale != 0 ? static_cast<Real>(c.scale) : 1 / std::sqrt(static_cast<Real>(c.dim));
@@ -34,7 +34,8 @@ Real score(const Case &c, const Contents &contents, int64_t b, int64_t h, int64_
     const int64_t distance = std::abs(i + c.diagonal(static_cast<int32_t>(b)) - j);
     s -= static_cast<Real>(contents.slopes[b * c.heads_q + h]) * static_cast<Real>(distance);
   }
-  if (c.bias.dtype != 0 && c.bias.dtype != FLASHATTN_DTYPE_U8) s += static_cast<Real>(contents.bias.at(b, h, i, j));
+  if (c.bias.dtype != 0 && c.bias.dtype != FLASHATTN_DTYPE_U8)
+    s += static_cast<Real>(contents.bias.at(b, h, i, j));
   return s;
 }
 
@@ -42,7 +43,7 @@ Real score(const Case &c, const Contents &contents, int64_t b, int64_t h, int64_
 template <typename Real>
 Real softmax(std::vector<Real> *scores, bool has_sink, float sink) {
   Real largest = has_sink ? static_cast<Real>(sink) : -std::numeric_limits<Real>::infinity();
-  for (const Real s : *scores) largest = std::max(largest, s);
+  for (const Real s : *scores) largest = s > largest || std::isnan(s) ? s : largest;
   if (std::isinf(largest) && largest < 0) {  // no key and no sink
     std::fill(scores->begin(), scores->end(), Real{0});
     return largest;
@@ -63,9 +64,11 @@ Expected oracle(const Case &c, const Contents &contents) {
   const int64_t rows = expected.n_q * c.heads_q * c.batch();
   expected.o.assign(rows * c.dim_v, 0.0);
   expected.lse.assign(rows, 0.0);
-  expected.checked.assign(rows, 0);
+  expected.score_error.assign(rows, 0.0);
+  expected.kind.assign(rows, kUnchecked);
 
-  const double u_p = c.dtype_kv == FLASHATTN_DTYPE_F32 ? 0 : unit_roundoff(c.dtype_kv);
+  // P has one rounding per term, uniform within half an ulp; a score has as many as the head dimension.
+  const double u_p = c.dtype_kv == FLASHATTN_DTYPE_F32 ? 0 : unit_roundoff(c.dtype_kv) / std::sqrt(3.0);
   const double u_32 = unit_roundoff(FLASHATTN_DTYPE_F32);
   const double scale = c.scale != 0 ? c.scale : 1 / std::sqrt(static_cast<double>(c.dim));
   std::vector<int64_t> keys;
@@ -80,7 +83,6 @@ Expected oracle(const Case &c, const Contents &contents) {
       for (int32_t i = 0; i < c.n_q[b]; ++i) {
         if (count++ % c.verify_every != 0) continue;
         const int64_t row = expected.row(b, h, i);
-        expected.checked[row] = 1;
         const float *q = contents.q.row(b, i, h);
         keys.clear();
         p.clear();
@@ -94,8 +96,11 @@ Expected oracle(const Case &c, const Contents &contents) {
           p_reference.push_back(score<float>(c, contents, b, h, i, j, q, k));
           double magnitude = 0;
           for (int32_t d = 0; d < c.dim; ++d) magnitude += std::fabs(static_cast<double>(q[d]) * k[d]);
-          rounding.push_back(u_p + u_32 * (1 + std::fabs(scale) * magnitude));
+          const double score_error = u_32 * (1 + std::fabs(scale) * magnitude);
+          rounding.push_back(u_p + score_error + 2 * u_32);  // and those of exp and of p v
+          expected.score_error[row] = std::max(expected.score_error[row], score_error);
         }
+        expected.kind[row] = keys.empty() ? kNoKey : keys.size() == 1 && !has_sink ? kOneKey : kManyKeys;
         expected.lse[row] = softmax(&p, has_sink, sink);
         softmax(&p_reference, has_sink, sink);
 
@@ -108,8 +113,9 @@ Expected oracle(const Case &c, const Contents &contents) {
           for (int32_t d = 0; d < c.dim_v; ++d) {
             o[d] += p[n] * v[d];
             o_reference[d] += p_rounded * v[d];
-            const double term = p[n] * v[d] * rounding[n];
-            floor_squares[d] += term * term;
+            const double product = p[n] * v[d] * rounding[n];
+            const double sum = o[d] * u_32;
+            floor_squares[d] += product * product + sum * sum;
           }
         }
         for (int32_t d = 0; d < c.dim_v; ++d) {

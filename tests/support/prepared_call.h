@@ -24,14 +24,16 @@ class PreparedCall {
   // Poisons O and LSE afresh, on the device.
   void reset_outputs();
 
-  // Fetches O and LSE, and checks that nothing else in their buffers changed and no input did. "" when all is well.
+  // Fetches O and LSE, and checks that nothing else in their buffers changed and no input did. "" when all is
+  // well.
   std::string fetch();
 
   // After fetch(): whether O and LSE are as they were before the call, bit for bit.
   bool outputs_untouched() const;
 
-  // After fetch(): the first breach of the accuracy rule, "" when there is none.
-  std::string compare(const Expected &expected) const;
+  // After fetch(): the first breach of the accuracy rule, "" when there is none. *share becomes the largest
+  // error of O as a share of its bound.
+  std::string compare(const Expected &expected, double *share) const;
 
   // After fetch(): one result. LSE needs want_lse.
   float o_at(int64_t b, int64_t h, int64_t i, int64_t d) const;
@@ -71,10 +73,10 @@ class PreparedCall {
   Device &device_;
   Buffer q_, k_, v_, o_, lse_, bias_, slopes_, sinks_;
   Buffer cu_q_, cu_kv_, seqused_q_, seqused_kv_, diagonals_, pages_, indptr_;
-  std::vector<int64_t> starts_q_, starts_kv_;             // ragged
-  std::vector<std::vector<int32_t>> pages_of_;            // paged: the pages of each sequence, in order
+  std::vector<int64_t> starts_q_, starts_kv_;   // ragged
+  std::vector<std::vector<int32_t>> pages_of_;  // paged: the pages of each sequence, in order
   int64_t num_pages_ = 0;
-  std::vector<uint8_t> o_written_, lse_written_;          // one byte per element: belongs to a result
+  std::vector<uint8_t> o_written_, lse_written_;  // one byte per element: belongs to a result
 };
 
 }  // namespace flashattn::test

@@ -6,8 +6,12 @@ namespace {
 uint64_t seed_of_run = 0;
 }
 
-uint64_t run_seed() { return seed_of_run; }
-void set_run_seed(uint64_t seed) { seed_of_run = seed; }
+uint64_t run_seed() {
+  return seed_of_run;
+}
+void set_run_seed(uint64_t seed) {
+  seed_of_run = seed;
+}
 
 Rng rng_for(std::string_view purpose) {
   uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a

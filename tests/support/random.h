@@ -43,8 +43,8 @@ class Rng {
   // Mean 0, variance 1, within +-3.5: the sum of four uniforms, close enough to normal for tensors.
   float bell() {
     const uint64_t bits = next();
-    const int32_t sum = static_cast<int32_t>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) +
-                                             (bits >> 48));
+    const int32_t sum = static_cast<int32_t>((bits & 0xffff) + ((bits >> 16) & 0xffff) +
+                                             ((bits >> 32) & 0xffff) + (bits >> 48));
     return static_cast<float>(sum - 2 * 0xffff) * (1.7320508F / 65536.0F);
   }
 

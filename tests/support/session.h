@@ -17,11 +17,14 @@ namespace flashattn::test {
 struct Kernel {
   int32_t backend;
   std::string name;
+  bool
+      complete;  // the library's own choice and the last, most generic kernel: on the CPU they refuse nothing
   std::string label() const { return name.empty() ? "automatic choice" : name; }
 };
 
 struct Tally {
   int64_t run = 0;
+  double share = 0;                        // largest error of O as a share of its bound
   std::map<std::string, int64_t> refused;  // by reason
 };
 
@@ -44,16 +47,17 @@ class Session {
   Device &device(int32_t backend);
   flashattn_handle_t *handle(int32_t backend, int32_t threads);
 
-  // The whole check of one case on one kernel: plan (the forced kernel must be the planned one), forward with an
-  // exact guarded workspace, the accuracy rule, untouched surroundings, a second forward and flashattn_attention
-  // bit for bit the same. expected may be null: then results are only fetched.
+  // The whole check of one case on one kernel: plan (the forced kernel must be the planned one), forward with
+  // an exact guarded workspace, the accuracy rule, untouched surroundings, a second forward and
+  // flashattn_attention bit for bit the same. expected may be null: then results are only fetched.
   Outcome run(const Case &c, PreparedCall &call, const Expected *expected, const Kernel &kernel);
 
   // Runs c on all kernels(), with contents drawn for this run. Returns one text per failure.
   std::vector<std::string> run_everywhere(const Case &c);
 
-  // forward only, once; for cases too big to repeat. Failures as run().
-  Outcome run_once(const Case &c, PreparedCall &call, const Kernel &kernel);
+  // forward only, once; for cases too big to repeat, and for tests with checks of their own. Otherwise as
+  // run().
+  Outcome run_once(const Case &c, PreparedCall &call, const Expected *expected, const Kernel &kernel);
 
   // Cases run and refused per kernel, for the end of a run.
   std::string summary(bool reasons) const;
@@ -62,7 +66,7 @@ class Session {
 
  private:
   Session();
-  void count(const Kernel &kernel, const Outcome &outcome);
+  Tally &count(const Kernel &kernel, const Outcome &outcome);
 
   std::vector<Kernel> kernels_;
   std::vector<std::string> unavailable_;
