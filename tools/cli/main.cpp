@@ -21,7 +21,6 @@ int fail(int code, const char *text) {
 
 int run_command_line(int argc, char **argv) {
   CLI::App app("Exact attention without the score matrix: looks at and runs libflashattn.", "flashattn");
-  app.require_subcommand(1);
   app.set_version_flag("--version", flashattn_version_string());
   app.footer(
       "Exit codes: 0 done, 1 the library, the machine or a check failed, 2 wrong usage or a bad input file.\n"
@@ -36,6 +35,10 @@ int run_command_line(int argc, char **argv) {
     return app.exit(success);
   } catch (const CLI::ParseError &error) {
     std::fprintf(stderr, "flashattn: %s\nTry 'flashattn --help'.\n", error.what());
+    return kExitInput;
+  }
+  if (!action) {
+    std::fprintf(stderr, "flashattn: a command is needed\nTry 'flashattn --help'.\n");
     return kExitInput;
   }
   const int code = action();
