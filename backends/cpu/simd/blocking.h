@@ -36,22 +36,23 @@ HWY_INLINE int32_t round_up(int32_t n, int32_t to) {
 }
 
 struct Scratch {
-  float *q;             // panels of [dim][kPanel]; for dot products rows of round_up(dim, kLanes)
+  float *q;             // per KV head panels of [dim][kPanel]; for dot products rows of round_up(dim, kLanes)
   float *k;             // rows of round_up(dim, kLanes)
   float *v;             // panels of [keys][kValuePanel], the last one narrower
   float *s;             // [keys][kPanel]: scores, then probabilities, of one panel
   float *bias;          // [keys][kPanel], where there is a bias
-  float *max;           // [rows rounded up to panels]
+  float *max;           // [KV heads][rows rounded up to panels]
   float *sum;           // likewise
   const char **k_rows;  // [keys], where the rows of the block lie
   const char **v_rows;
   const char **next_k_rows;  // of the block after, for prefetching
 };
 
-HWY_INLINE Scratch carve_scratch(Carver *carver, const Shape &shape, int32_t rows, int32_t keys) {
+HWY_INLINE Scratch carve_scratch(Carver *carver, const Shape &shape, const Blocking &blocking) {
+  const int32_t keys = blocking.keys;
   const int64_t dim = round_up(shape.dim, kLanes);
   const int64_t dim_v = round_up(shape.dim_v, kLanes);
-  const int64_t panel_rows = round_up(rows, kPanel);
+  const int64_t panel_rows = static_cast<int64_t>(blocking.heads) * round_up(blocking.rows, kPanel);
   Scratch scratch{};
   scratch.q = carver->take<float>(panel_rows * dim);
   scratch.k = carver->take<float>(keys * dim);

@@ -14,31 +14,58 @@ HWY_BEFORE_NAMESPACE();
 namespace flashattn::cpu::HWY_NAMESPACE {
 
 // Rows per tile: as many as keep Q, K, V and O of a tile in about 320 KiB of a 512 KiB L2. More rows per tile
-// mean less packing of K and V per row.
-HWY_INLINE Blocking choose_blocking(const Shape &shape) {
+// mean less packing of K and V per row. Where there are few rows, several KV heads go together: caches
+// usually keep the heads of a token side by side, and then one head after the other would touch every page of
+// memory once per head.
+HWY_INLINE Blocking choose_blocking(const Shape &shape, int64_t max_rows) {
   constexpr int32_t kCacheFloats = 320 * 1024 / 4;
   constexpr int32_t kMostRows = 192;
+  constexpr int32_t kFewRows = 16;
+  constexpr int32_t kMostHeads = 8;
+  constexpr int32_t kKeysOfManyHeads = 32;
   const int32_t dims = shape.dim + shape.dim_v;
   Blocking blocking{};
   blocking.keys = dims <= 256 ? 128 : 64;
   const int32_t rows = std::min(kMostRows, kCacheFloats / dims - blocking.keys);
-  blocking.rows = std::max(rows / kPanel * kPanel, kPanel);
+  blocking.rows = static_cast<int32_t>(std::min<int64_t>(std::max(rows / kPanel * kPanel, kPanel), max_rows));
+  blocking.heads = max_rows <= kFewRows ? std::min(kMostHeads, shape.heads_kv) : 1;
+  if (blocking.heads > 1 && !shape.batch_invariant) blocking.keys = kKeysOfManyHeads;
   Carver carver(nullptr);
-  carve_scratch(&carver, shape, blocking.rows, blocking.keys);
+  carve_scratch(&carver, shape, blocking);
   blocking.scratch_size = carver.size();
   return blocking;
 }
 
-// One block of keys: where it begins, how many, and its rows.
+// One KV head's block of keys.
 struct KeyBlock {
+  int32_t head;  // within the tile
   int64_t begin;
-  int32_t n;
+  int32_t n;  // 0 behind the last
 };
+
+// All heads of one block of keys, then the next block.
+HWY_INLINE KeyBlock first_block(const Tile &tile, const Blocking &blocking) {
+  const int64_t n = std::min<int64_t>(blocking.keys, tile.keys.end - tile.keys.begin);
+  return {0, tile.keys.begin, static_cast<int32_t>(std::max<int64_t>(n, 0))};
+}
+HWY_INLINE KeyBlock next_block(const Tile &tile, const Blocking &blocking, const KeyBlock &block) {
+  if (block.head + 1 < tile.heads) return {block.head + 1, block.begin, block.n};
+  const int64_t begin = block.begin + blocking.keys;
+  const int64_t n = std::min<int64_t>(blocking.keys, tile.keys.end - begin);
+  return {0, begin, static_cast<int32_t>(std::max<int64_t>(n, 0))};
+}
+
+HWY_INLINE void find_rows(const Tile &tile, const flashattn_tensor_t &tensor, const KeyBlock &block,
+                          const char **rows) {
+  if (block.n == 0) return;
+  kv_rows(*tile.shape, tensor, tile.sequence, tile.kv_head + block.head, block.begin, block.n, rows);
+}
 
 // Whether every row of the panel sees every key of the block, or none sees any.
 enum class Sight { kAll, kSome, kNone };
 
-inline Sight sight_of(const Tile &tile, int32_t first, int32_t rows, const KeyBlock &block) {
+// first and rows are of the tile, within one KV head.
+HWY_INLINE Sight sight_of(const Tile &tile, int32_t first, int32_t rows, const KeyBlock &block) {
   const KeyRange top = visible_keys(tile, first);
   const KeyRange bottom = visible_keys(tile, first + rows - 1);
   const int64_t end = block.begin + block.n;
@@ -46,10 +73,10 @@ inline Sight sight_of(const Tile &tile, int32_t first, int32_t rows, const KeyBl
   return bottom.begin <= block.begin && end <= top.end ? Sight::kAll : Sight::kSome;
 }
 
-// Softcap, ALiBi, bias and mask where there are any, then the softmax.
+// Softcap, ALiBi, bias and mask where there are any, then the softmax. max and sum are the panel's.
 template <int32_t kVectors>
 HWY_INLINE void finish_scores(const Tile &tile, const Scratch &scratch, int32_t first, int32_t rows,
-                              Sight sight, const KeyBlock &block, float *keep) {
+                              Sight sight, const KeyBlock &block, float *max, float *sum, float *keep) {
   const Shape &shape = *tile.shape;
   if (sight != Sight::kAll || shape.softcap > 0.0F || shape.alibi || shape.dtype_bias != 0) {
     PanelRules rules;
@@ -62,67 +89,83 @@ HWY_INLINE void finish_scores(const Tile &tile, const Scratch &scratch, int32_t 
     }
     modify_scores<kVectors>(shape, rules, scratch.bias, block.n, scratch.s);
   }
-  softmax_step<kVectors>(block.n, scratch.s, scratch.max + first, scratch.sum + first, keep);
+  softmax_step<kVectors>(block.n, scratch.s, max, sum, keep);
 }
 
 // Few rows: K and V are read once, where they lie.
 template <int32_t kDtype, int32_t kRows>
-HWY_INLINE void dot_tile(const Tile &tile, const Blocking &blocking, const Scratch &scratch,
-                         const State &state) {
+HWY_INLINE void dot_tile(const Tile &tile, const Blocking &blocking, Scratch scratch, const State &state) {
   const Shape &shape = *tile.shape;
+  const int64_t stride_q = round_up(shape.dim, kLanes);
   alignas(64) float keep[kPanel];
   copy_queries(tile, scratch.q);
-  for (KeyBlock block{tile.keys.begin, 0}; block.begin < tile.keys.end; block.begin += blocking.keys) {
-    block.n = static_cast<int32_t>(std::min<int64_t>(blocking.keys, tile.keys.end - block.begin));
-    kv_rows(shape, tile.call->k, tile.sequence, tile.kv_head, block.begin, block.n, scratch.k_rows);
-    kv_rows(shape, tile.call->v, tile.sequence, tile.kv_head, block.begin, block.n, scratch.v_rows);
-    const Sight sight = sight_of(tile, 0, kRows, block);
-    if (sight == Sight::kNone) continue;
-    dot_panel<kDtype, kRows>(scratch.k_rows, scratch.v_rows, block.n, scratch.q, shape.dim, shape.dim_v,
-                             shape.scale, scratch.s);
-    finish_scores<1>(tile, scratch, 0, kRows, sight, block, keep);
-    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.v_rows, shape.dim_v, keep, state.o,
-                                state.stride_o);
+  KeyBlock block = first_block(tile, blocking);
+  find_rows(tile, tile.call->k, block, scratch.k_rows);
+  while (block.n > 0) {
+    const KeyBlock next = next_block(tile, blocking, block);
+    find_rows(tile, tile.call->v, block, scratch.v_rows);
+    find_rows(tile, tile.call->k, next, scratch.next_k_rows);
+    const Ahead values_ahead{scratch.v_rows, block.n, shape.dim_v * kElementSize<kDtype>};
+    const Ahead keys_ahead{scratch.next_k_rows, next.n, shape.dim * kElementSize<kDtype>};
+    const int32_t first = block.head * kRows;
+    const int32_t lane = block.head * kPanel;
+    dot_panel<kDtype, kRows>(scratch.k_rows, block.n, scratch.q + first * stride_q, shape.dim, shape.scale,
+                             values_ahead, scratch.s);
+    finish_scores<1>(tile, scratch, first, kRows, sight_of(tile, first, kRows, block), block,
+                     scratch.max + lane, scratch.sum + lane, keep);
+    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.v_rows, shape.dim_v, keep, keys_ahead,
+                                state.o + first * state.stride_o, state.stride_o);
+    std::swap(scratch.k_rows, scratch.next_k_rows);
+    block = next;
   }
 }
 
 // Many rows: a block of K and V is brought into f32 and the microkernels' order once, and used by all panels.
 template <int32_t kDtype>
-HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, const Scratch &scratch,
-                           const State &state) {
+HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, Scratch scratch, const State &state) {
   const Shape &shape = *tile.shape;
+  const int32_t panel_rows = round_up(tile.rows, kPanel);
   alignas(64) float keep[kPanel];
   pack_queries(tile, scratch.k, scratch.q);
-  for (KeyBlock block{tile.keys.begin, 0}; block.begin < tile.keys.end; block.begin += blocking.keys) {
-    block.n = static_cast<int32_t>(std::min<int64_t>(blocking.keys, tile.keys.end - block.begin));
-    kv_rows(shape, tile.call->k, tile.sequence, tile.kv_head, block.begin, block.n, scratch.k_rows);
-    kv_rows(shape, tile.call->v, tile.sequence, tile.kv_head, block.begin, block.n, scratch.v_rows);
-    pack_keys<kDtype>(block.n, shape.dim, scratch.k_rows, scratch.k);
-    pack_values<kDtype>(block.n, shape.dim_v, scratch.v_rows, scratch.v);
+  KeyBlock block = first_block(tile, blocking);
+  find_rows(tile, tile.call->k, block, scratch.k_rows);
+  while (block.n > 0) {
+    const KeyBlock next = next_block(tile, blocking, block);
+    find_rows(tile, tile.call->v, block, scratch.v_rows);
+    find_rows(tile, tile.call->k, next, scratch.next_k_rows);
+    const Ahead values_ahead{scratch.v_rows, block.n, shape.dim_v * kElementSize<kDtype>};
+    const Ahead keys_ahead{scratch.next_k_rows, next.n, shape.dim * kElementSize<kDtype>};
+    pack_keys<kDtype>(block.n, shape.dim, scratch.k_rows, values_ahead, scratch.k);
+    pack_values<kDtype>(block.n, shape.dim_v, scratch.v_rows, keys_ahead, scratch.v);
     const auto *keys = reinterpret_cast<const float *const *>(scratch.k_rows);
-    for (int32_t first = 0; first < tile.rows; first += kPanel) {
-      const int32_t rows = std::min(kPanel, tile.rows - first);
+    for (int32_t row = 0; row < tile.rows; row += kPanel) {
+      const int32_t rows = std::min(kPanel, tile.rows - row);
+      const int32_t first = block.head * tile.rows + row;
+      const int32_t lane = block.head * panel_rows + row;
       const Sight sight = sight_of(tile, first, rows, block);
       if (sight == Sight::kNone) continue;
       with_count<kPanelVectors>((rows + kLanes - 1) / kLanes, [&](auto vectors) HWY_ATTR {
         constexpr int32_t kVectors = decltype(vectors)::value;
-        score_panel<kVectors>(keys, block.n, scratch.q + static_cast<int64_t>(first) * shape.dim, shape.dim,
+        score_panel<kVectors>(keys, block.n, scratch.q + static_cast<int64_t>(lane) * shape.dim, shape.dim,
                               shape.scale, scratch.s);
-        finish_scores<kVectors>(tile, scratch, first, rows, sight, block, keep);
+        finish_scores<kVectors>(tile, scratch, first, rows, sight, block, scratch.max + lane,
+                                scratch.sum + lane, keep);
       });
       value_panel(scratch.s, rows, block.n, scratch.v, shape.dim_v, keep, state.o + first * state.stride_o,
                   state.stride_o);
     }
+    std::swap(scratch.k_rows, scratch.next_k_rows);
+    block = next;
   }
 }
 
 HWY_INLINE void run_tile(const Tile &tile, const Blocking &blocking, void *memory, const State &state) {
   Carver carver(memory);
-  const Scratch scratch = carve_scratch(&carver, *tile.shape, blocking.rows, blocking.keys);
+  const Scratch scratch = carve_scratch(&carver, *tile.shape, blocking);
   const int32_t panel_rows = round_up(tile.rows, kPanel);
-  std::fill_n(scratch.max, panel_rows, -HUGE_VALF);
-  std::fill_n(scratch.sum, panel_rows, 0.0F);
-  std::fill_n(state.o, tile.rows * state.stride_o, 0.0F);
+  std::fill_n(scratch.max, tile.heads * panel_rows, -HUGE_VALF);
+  std::fill_n(scratch.sum, tile.heads * panel_rows, 0.0F);
+  std::fill_n(state.o, tile.heads * tile.rows * state.stride_o, 0.0F);
   with_dtype(tile.shape->dtype_kv, [&](auto dtype) HWY_ATTR {
     constexpr int32_t kDtype = decltype(dtype)::value;
     // The two ways round differently, so a batch-invariant plan has only one.
@@ -134,8 +177,10 @@ HWY_INLINE void run_tile(const Tile &tile, const Blocking &blocking, void *memor
       panel_tile<kDtype>(tile, blocking, scratch, state);
     }
   });
-  std::copy_n(scratch.max, tile.rows, state.max);
-  std::copy_n(scratch.sum, tile.rows, state.sum);
+  for (int32_t h = 0; h < tile.heads; ++h) {
+    std::copy_n(scratch.max + h * panel_rows, tile.rows, state.max + h * tile.rows);
+    std::copy_n(scratch.sum + h * panel_rows, tile.rows, state.sum + h * tile.rows);
+  }
 }
 
 // f32 to f16 by the hardware's rounding to nearest even, to bf16 by adding 0x7FFF and the bit that will be

@@ -2,8 +2,6 @@
 // S = scale K Q^T for one panel of rows and one block of keys.
 #pragma once
 
-#include <hwy/cache_control.h>
-
 #include "backends/cpu/simd/blocking.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -87,20 +85,18 @@ HWY_INLINE void dot_block(const char *const *k, const float *HWY_RESTRICT q, int
   }
 }
 
-// All n keys, as score_panel. Fetches V's rows ahead, which are needed next.
+// All n keys, as score_panel. q has rows of round_up(dim, kLanes).
 template <int32_t kDtype, int32_t kRows>
-HWY_INLINE void dot_panel(const char *const *k, const char *const *v, int32_t n, const float *q, int32_t dim,
-                          int32_t dim_v, float scale, float *s) {
+HWY_INLINE void dot_panel(const char *const *k, int32_t n, const float *q, int32_t dim, float scale,
+                          const Ahead &ahead, float *s) {
   constexpr int32_t kKeys = 8 / kRows;
   int32_t j = 0;
   for (; j + kKeys <= n; j += kKeys) {
-    for (int32_t t = 0; t < kKeys; ++t) {
-      for (int32_t c = 0; c < dim_v * kElementSize<kDtype>; c += 64) hwy::Prefetch(v[j + t] + c);
-    }
+    for (int32_t t = 0; t < kKeys; ++t) ahead.fetch(j + t);
     dot_block<kDtype, kKeys, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
   }
   for (; j < n; ++j) {
-    for (int32_t c = 0; c < dim_v * kElementSize<kDtype>; c += 64) hwy::Prefetch(v[j] + c);
+    ahead.fetch(j);
     dot_block<kDtype, 1, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
   }
 }

@@ -4,6 +4,7 @@
 // and libhwy is not needed.
 #pragma once
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstdint>
@@ -57,6 +58,18 @@ HWY_INLINE void load_row(const char *row, int32_t n, float *out) {
   for (; c + kLanes <= n; c += kLanes) hn::StoreU(load<kDtype>(row, c), F32(), out + c);
   if (c < n) hn::StoreU(load_part<kDtype>(row, c, n - c), F32(), out + c);
 }
+
+// Rows of a tensor that are needed soon: fetched into the cache one at a time, beside other work.
+struct Ahead {
+  const char *const *rows;
+  int32_t n;
+  int32_t bytes;  // of a row
+
+  HWY_INLINE void fetch(int32_t row) const {
+    if (row >= n) return;
+    for (int32_t c = 0; c < bytes; c += 64) hwy::Prefetch(rows[row] + c);
+  }
+};
 
 // Calls f with kDtype as a type, so that it can be a template argument.
 template <int32_t kValue>
