@@ -16,7 +16,7 @@ namespace flashattn::cpu {
 // Calls with at least this many tiles are not split further.
 inline constexpr int32_t kTargetItems = 64;
 // Splits of fewer keys, times KV heads of a tile, cost more to merge than they save.
-inline constexpr int64_t kMinSplitKeys = 512;
+inline constexpr int64_t kMinSplitKeys = 1024;
 // What the partial results of a plan may take when the library chooses the splits.
 inline constexpr int64_t kPartialBytes = int64_t{8} << 20;
 inline constexpr int32_t kMaxSplits = 256;

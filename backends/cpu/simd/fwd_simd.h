@@ -55,10 +55,20 @@ HWY_INLINE KeyBlock next_block(const Tile &tile, const Blocking &blocking, const
   return {0, begin, static_cast<int32_t>(std::max<int64_t>(n, 0))};
 }
 
-HWY_INLINE void find_rows(const Tile &tile, const flashattn_tensor_t &tensor, const KeyBlock &block,
+// rows as in Scratch.
+HWY_INLINE void find_rows(const Tile &tile, const Blocking &blocking, const KeyBlock &block,
                           const char **rows) {
   if (block.n == 0) return;
-  kv_rows(*tile.shape, tensor, tile.sequence, tile.kv_head + block.head, block.begin, block.n, rows);
+  const int32_t head = tile.kv_head + block.head;
+  kv_rows(*tile.shape, tile.call->k, tile.sequence, head, block.begin, block.n, rows);
+  kv_rows(*tile.shape, tile.call->v, tile.sequence, head, block.begin, block.n, rows + blocking.keys);
+}
+
+template <int32_t kDtype>
+HWY_INLINE Ahead look_ahead(const Tile &tile, const Blocking &blocking, const KeyBlock &next,
+                            const char **rows) {
+  return {rows, rows + blocking.keys, next.n, tile.shape->dim * kElementSize<kDtype>,
+          tile.shape->dim_v * kElementSize<kDtype>};
 }
 
 // Whether every row of the panel sees every key of the block, or none sees any.
@@ -100,22 +110,20 @@ HWY_INLINE void dot_tile(const Tile &tile, const Blocking &blocking, Scratch scr
   alignas(64) float keep[kPanel];
   copy_queries(tile, scratch.q);
   KeyBlock block = first_block(tile, blocking);
-  find_rows(tile, tile.call->k, block, scratch.k_rows);
+  find_rows(tile, blocking, block, scratch.rows);
   while (block.n > 0) {
     const KeyBlock next = next_block(tile, blocking, block);
-    find_rows(tile, tile.call->v, block, scratch.v_rows);
-    find_rows(tile, tile.call->k, next, scratch.next_k_rows);
-    const Ahead values_ahead{scratch.v_rows, block.n, shape.dim_v * kElementSize<kDtype>};
-    const Ahead keys_ahead{scratch.next_k_rows, next.n, shape.dim * kElementSize<kDtype>};
+    find_rows(tile, blocking, next, scratch.next_rows);
+    Ahead ahead = look_ahead<kDtype>(tile, blocking, next, scratch.next_rows);
     const int32_t first = block.head * kRows;
     const int32_t lane = block.head * kPanel;
-    dot_panel<kDtype, kRows>(scratch.k_rows, block.n, scratch.q + first * stride_q, shape.dim, shape.scale,
-                             values_ahead, scratch.s);
+    dot_panel<kDtype, kRows>(scratch.rows, block.n, scratch.q + first * stride_q, shape.dim, shape.scale,
+                             &ahead, scratch.s);
     finish_scores<1>(tile, scratch, first, kRows, sight_of(tile, first, kRows, block), block,
                      scratch.max + lane, scratch.sum + lane, keep);
-    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.v_rows, shape.dim_v, keep, keys_ahead,
+    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.rows + blocking.keys, shape.dim_v, keep, &ahead,
                                 state.o + first * state.stride_o, state.stride_o);
-    std::swap(scratch.k_rows, scratch.next_k_rows);
+    std::swap(scratch.rows, scratch.next_rows);
     block = next;
   }
 }
@@ -128,16 +136,16 @@ HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, Scratch s
   alignas(64) float keep[kPanel];
   pack_queries(tile, scratch.k, scratch.q);
   KeyBlock block = first_block(tile, blocking);
-  find_rows(tile, tile.call->k, block, scratch.k_rows);
+  find_rows(tile, blocking, block, scratch.rows);
   while (block.n > 0) {
     const KeyBlock next = next_block(tile, blocking, block);
-    find_rows(tile, tile.call->v, block, scratch.v_rows);
-    find_rows(tile, tile.call->k, next, scratch.next_k_rows);
-    const Ahead values_ahead{scratch.v_rows, block.n, shape.dim_v * kElementSize<kDtype>};
-    const Ahead keys_ahead{scratch.next_k_rows, next.n, shape.dim * kElementSize<kDtype>};
-    pack_keys<kDtype>(block.n, shape.dim, scratch.k_rows, values_ahead, scratch.k);
-    pack_values<kDtype>(block.n, shape.dim_v, scratch.v_rows, keys_ahead, scratch.v);
-    const auto *keys = reinterpret_cast<const float *const *>(scratch.k_rows);
+    find_rows(tile, blocking, next, scratch.next_rows);
+    Ahead ahead = look_ahead<kDtype>(tile, blocking, next, scratch.next_rows);
+    const int32_t steps = panel_rows / kPanel * ((block.n + kKeyRows - 1) / kKeyRows);
+    const int32_t rows_ahead = (ahead.rows() + steps - 1) / steps;
+    pack_keys<kDtype>(block.n, shape.dim, scratch.rows, scratch.k);
+    pack_values<kDtype>(block.n, shape.dim_v, scratch.rows + blocking.keys, scratch.v);
+    const auto *keys = reinterpret_cast<const float *const *>(scratch.rows);
     for (int32_t row = 0; row < tile.rows; row += kPanel) {
       const int32_t rows = std::min(kPanel, tile.rows - row);
       const int32_t first = block.head * tile.rows + row;
@@ -147,14 +155,14 @@ HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, Scratch s
       with_count<kPanelVectors>((rows + kLanes - 1) / kLanes, [&](auto vectors) HWY_ATTR {
         constexpr int32_t kVectors = decltype(vectors)::value;
         score_panel<kVectors>(keys, block.n, scratch.q + static_cast<int64_t>(lane) * shape.dim, shape.dim,
-                              shape.scale, scratch.s);
+                              shape.scale, rows_ahead, &ahead, scratch.s);
         finish_scores<kVectors>(tile, scratch, first, rows, sight, block, scratch.max + lane,
                                 scratch.sum + lane, keep);
       });
       value_panel(scratch.s, rows, block.n, scratch.v, shape.dim_v, keep, state.o + first * state.stride_o,
                   state.stride_o);
     }
-    std::swap(scratch.k_rows, scratch.next_k_rows);
+    std::swap(scratch.rows, scratch.next_rows);
     block = next;
   }
 }
@@ -200,6 +208,23 @@ HWY_INLINE void write_row(int32_t dtype, const float *source, int32_t n, void *o
       std::memcpy(half + c, rest, sizeof(uint16_t) * static_cast<size_t>(n - c));
     }
     return;
+  }
+  if (dtype == FLASHATTN_DTYPE_BF16) {
+    auto *half = static_cast<uint16_t *>(out);
+    const U32 u32;
+    const hn::Rebind<uint16_t, F32> u16;
+    for (; c + kLanes <= n; c += kLanes) {
+      const Vector value = hn::LoadU(f32, source + c);
+      const auto bits = hn::BitCast(u32, value);
+      const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
+      const auto rounded = hn::Add(hn::Add(bits, hn::Set(u32, 0x7FFF)), last);
+      const auto quiet = hn::Or(bits, hn::Set(u32, 0x400000));
+      const auto chosen = hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(value)), quiet, rounded);
+      hn::StoreU(hn::TruncateTo(u16, hn::ShiftRight<16>(chosen)), u16, half + c);
+    }
+    out = half + c;
+    source += c;
+    n -= c;
   }
   store_row(dtype, source, n, out);
 }

@@ -40,9 +40,8 @@ HWY_INLINE void copy_queries(const Tile &tile, float *q) {
 
 // Copies a block of K to k and points rows there.
 template <int32_t kDtype>
-HWY_INLINE void pack_keys(int32_t n, int32_t dim, const char **rows, const Ahead &ahead, float *k) {
+HWY_INLINE void pack_keys(int32_t n, int32_t dim, const char **rows, float *k) {
   for (int32_t j = 0; j < n; ++j) {
-    ahead.fetch(j);
     float *row = k + static_cast<int64_t>(j) * round_up(dim, kLanes);
     load_row<kDtype>(rows[j], dim, row);
     rows[j] = reinterpret_cast<const char *>(row);
@@ -51,16 +50,21 @@ HWY_INLINE void pack_keys(int32_t n, int32_t dim, const char **rows, const Ahead
 
 // Panels of [n][kValuePanel], the last one as narrow as whole vectors allow.
 template <int32_t kDtype>
-HWY_INLINE void pack_values(int32_t n, int32_t dim_v, const char *const *rows, const Ahead &ahead, float *v) {
+HWY_INLINE void pack_values(int32_t n, int32_t dim_v, const char *const *rows, float *v) {
+  const F32 f32;
+  const int32_t whole = dim_v / kValuePanel * kValuePanel;
+  const int32_t rest = round_up(dim_v - whole, kLanes);  // width of the narrow panel
   for (int32_t j = 0; j < n; ++j) {
-    ahead.fetch(j);
-    for (int32_t c = 0; c < dim_v; c += kLanes) {
-      const int32_t panel = c / kValuePanel * kValuePanel;
-      const int32_t width = std::min(kValuePanel, round_up(dim_v - panel, kLanes));
+    float *out = v + static_cast<int64_t>(j) * kValuePanel;
+    for (int32_t c = 0; c < whole; c += kValuePanel) {
+      for (int32_t w = 0; w < kValuePanel; w += kLanes) hn::Store(load<kDtype>(rows[j], c + w), f32, out + w);
+      out += static_cast<int64_t>(n) * kValuePanel;
+    }
+    out = v + static_cast<int64_t>(whole) * n + static_cast<int64_t>(j) * rest;
+    for (int32_t c = whole; c < dim_v; c += kLanes) {
       const Vector columns =
           c + kLanes <= dim_v ? load<kDtype>(rows[j], c) : load_part<kDtype>(rows[j], c, dim_v - c);
-      hn::Store(columns, F32(),
-                v + static_cast<int64_t>(panel) * n + static_cast<int64_t>(j) * width + (c - panel));
+      hn::Store(columns, f32, out + (c - whole));
     }
   }
 }

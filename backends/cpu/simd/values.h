@@ -63,12 +63,12 @@ HWY_INLINE void value_panel(const float *p, int32_t rows, int32_t n, const float
 // kRows <= kDotRows rows with V straight from its tensor.
 template <int32_t kDtype, int32_t kRows>
 HWY_INLINE void value_direct(const float *p, int32_t n, const char *const *v, int32_t dim_v,
-                             const float *keep, const Ahead &ahead, float *o, int64_t stride_o) {
+                             const float *keep, Ahead *ahead, float *o, int64_t stride_o) {
   constexpr int32_t kVectors = 8 / kRows;
   int32_t c = 0;
   if (dim_v >= kVectors * kLanes) {
     const auto value = [&](int32_t j, int32_t w) HWY_ATTR {
-      if (w == 0) ahead.fetch(j);
+      if (w == 0) ahead->fetch(1);
       return load<kDtype>(v[j], w * kLanes);
     };
     value_block<kRows, kVectors>(p, n, value, keep, o, stride_o);
