@@ -27,6 +27,9 @@ inline constexpr int32_t kKeyRows = kManyRegisters ? 8 : 4;
 inline constexpr int32_t kValueRows = 6;
 inline constexpr int32_t kValueVectors = kManyRegisters ? 4 : 2;
 inline constexpr int32_t kValuePanel = kValueVectors * kLanes;
+// Scores are computed for whole groups of keys: behind a block's last key that key is repeated this often at
+// most.
+inline constexpr int32_t kKeyPad = 8;
 // Tiles of at most this many rows take their scores as dot products straight from K, without packing
 // anything.
 inline constexpr int32_t kDotRows = 4;
@@ -41,11 +44,11 @@ struct Scratch {
   float *q;           // per KV head panels of [dim][kPanel]; for dot products rows of round_up(dim, kLanes)
   float *k;           // rows of round_up(dim, kLanes)
   float *v;           // panels of [keys][kValuePanel], the last one narrower
-  float *s;           // [keys][kPanel]: scores, then probabilities, of one panel
+  float *s;           // [keys + kKeyPad][kPanel]: scores, then probabilities, of one panel
   float *bias;        // [keys][kPanel], where there is a bias
   float *max;         // [KV heads][rows rounded up to panels]
   float *sum;         // likewise
-  const char **rows;  // [2][keys], where the rows of K and of V of the block lie
+  const char **rows;  // [2][keys + kKeyPad], where the rows of K and of V of the block lie
   const char **next_rows;  // likewise of the block after
 };
 
@@ -58,12 +61,12 @@ HWY_INLINE Scratch carve_scratch(Carver *carver, const Shape &shape, const Block
   scratch.q = carver->take<float>(panel_rows * dim);
   scratch.k = carver->take<float>(keys * dim);
   scratch.v = carver->take<float>(keys * dim_v);
-  scratch.s = carver->take<float>(static_cast<int64_t>(keys) * kPanel);
+  scratch.s = carver->take<float>(static_cast<int64_t>(keys + kKeyPad) * kPanel);
   if (shape.dtype_bias != 0) scratch.bias = carver->take<float>(static_cast<int64_t>(keys) * kPanel);
   scratch.max = carver->take<float>(panel_rows);
   scratch.sum = carver->take<float>(panel_rows);
-  scratch.rows = carver->take<const char *>(2 * static_cast<int64_t>(keys));
-  scratch.next_rows = carver->take<const char *>(2 * static_cast<int64_t>(keys));
+  scratch.rows = carver->take<const char *>(2 * static_cast<int64_t>(keys + kKeyPad));
+  scratch.next_rows = carver->take<const char *>(2 * static_cast<int64_t>(keys + kKeyPad));
   return scratch;
 }
 

@@ -55,20 +55,21 @@ HWY_INLINE KeyBlock next_block(const Tile &tile, const Blocking &blocking, const
   return {0, begin, static_cast<int32_t>(std::max<int64_t>(n, 0))};
 }
 
-// rows as in Scratch.
+// rows as in Scratch, the last row of K repeated behind.
 HWY_INLINE void find_rows(const Tile &tile, const Blocking &blocking, const KeyBlock &block,
                           const char **rows) {
   if (block.n == 0) return;
   const int32_t head = tile.kv_head + block.head;
   kv_rows(*tile.shape, tile.call->k, tile.sequence, head, block.begin, block.n, rows);
-  kv_rows(*tile.shape, tile.call->v, tile.sequence, head, block.begin, block.n, rows + blocking.keys);
+  kv_rows(*tile.shape, tile.call->v, tile.sequence, head, block.begin, block.n,
+          rows + blocking.keys + kKeyPad);
+  std::fill_n(rows + block.n, kKeyPad, rows[block.n - 1]);
 }
 
-template <int32_t kDtype>
 HWY_INLINE Ahead look_ahead(const Tile &tile, const Blocking &blocking, const KeyBlock &next,
                             const char **rows) {
-  return {rows, rows + blocking.keys, next.n, tile.shape->dim * kElementSize<kDtype>,
-          tile.shape->dim_v * kElementSize<kDtype>};
+  const int32_t size = tile.shape->dtype_kv == FLASHATTN_DTYPE_F32 ? 4 : 2;
+  return {rows, rows + blocking.keys + kKeyPad, next.n, tile.shape->dim * size, tile.shape->dim_v * size};
 }
 
 // Whether every row of the panel sees every key of the block, or none sees any.
@@ -85,8 +86,8 @@ HWY_INLINE Sight sight_of(const Tile &tile, int32_t first, int32_t rows, const K
 
 // Softcap, ALiBi, bias and mask where there are any, then the softmax. max and sum are the panel's.
 template <int32_t kVectors>
-HWY_INLINE void finish_scores(const Tile &tile, const Scratch &scratch, int32_t first, int32_t rows,
-                              Sight sight, const KeyBlock &block, float *max, float *sum, float *keep) {
+HWY_NOINLINE void finish_scores(const Tile &tile, const Scratch &scratch, int32_t first, int32_t rows,
+                                Sight sight, const KeyBlock &block, float *max, float *sum, float *keep) {
   const Shape &shape = *tile.shape;
   if (sight != Sight::kAll || shape.softcap > 0.0F || shape.alibi || shape.dtype_bias != 0) {
     PanelRules rules;
@@ -114,22 +115,31 @@ HWY_INLINE void dot_tile(const Tile &tile, const Blocking &blocking, Scratch scr
   while (block.n > 0) {
     const KeyBlock next = next_block(tile, blocking, block);
     find_rows(tile, blocking, next, scratch.next_rows);
-    Ahead ahead = look_ahead<kDtype>(tile, blocking, next, scratch.next_rows);
+    Ahead ahead = look_ahead(tile, blocking, next, scratch.next_rows);
     const int32_t first = block.head * kRows;
     const int32_t lane = block.head * kPanel;
     dot_panel<kDtype, kRows>(scratch.rows, block.n, scratch.q + first * stride_q, shape.dim, shape.scale,
                              &ahead, scratch.s);
     finish_scores<1>(tile, scratch, first, kRows, sight_of(tile, first, kRows, block), block,
                      scratch.max + lane, scratch.sum + lane, keep);
-    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.rows + blocking.keys, shape.dim_v, keep, &ahead,
-                                state.o + first * state.stride_o, state.stride_o);
+    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.rows + blocking.keys + kKeyPad, shape.dim_v, keep,
+                                &ahead, state.o + first * state.stride_o, state.stride_o);
     std::swap(scratch.rows, scratch.next_rows);
     block = next;
   }
 }
 
-// Many rows: a block of K and V is brought into f32 and the microkernels' order once, and used by all panels.
-template <int32_t kDtype>
+// A block of K and V into f32 and the microkernels' order. scratch.rows then points to the packed K.
+HWY_NOINLINE inline void pack_block(const Shape &shape, const Blocking &blocking, int32_t n,
+                                    const Scratch &scratch) {
+  with_dtype(shape.dtype_kv, [&](auto dtype) HWY_ATTR {
+    pack_keys<decltype(dtype)::value>(n, shape.dim, scratch.rows, scratch.k);
+    pack_values<decltype(dtype)::value>(n, shape.dim_v, scratch.rows + blocking.keys + kKeyPad, scratch.v);
+  });
+  std::fill_n(scratch.rows + n, kKeyPad, scratch.rows[n - 1]);
+}
+
+// Many rows: a block of K and V is packed once and used by all panels.
 HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, Scratch scratch, const State &state) {
   const Shape &shape = *tile.shape;
   const int32_t panel_rows = round_up(tile.rows, kPanel);
@@ -140,11 +150,10 @@ HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, Scratch s
   while (block.n > 0) {
     const KeyBlock next = next_block(tile, blocking, block);
     find_rows(tile, blocking, next, scratch.next_rows);
-    Ahead ahead = look_ahead<kDtype>(tile, blocking, next, scratch.next_rows);
+    Ahead ahead = look_ahead(tile, blocking, next, scratch.next_rows);
     const int32_t steps = panel_rows / kPanel * ((block.n + kKeyRows - 1) / kKeyRows);
     const int32_t rows_ahead = (ahead.rows() + steps - 1) / steps;
-    pack_keys<kDtype>(block.n, shape.dim, scratch.rows, scratch.k);
-    pack_values<kDtype>(block.n, shape.dim_v, scratch.rows + blocking.keys, scratch.v);
+    pack_block(shape, blocking, block.n, scratch);
     const auto *keys = reinterpret_cast<const float *const *>(scratch.rows);
     for (int32_t row = 0; row < tile.rows; row += kPanel) {
       const int32_t rows = std::min(kPanel, tile.rows - row);
@@ -174,17 +183,16 @@ HWY_INLINE void run_tile(const Tile &tile, const Blocking &blocking, void *memor
   std::fill_n(scratch.max, tile.heads * panel_rows, -HUGE_VALF);
   std::fill_n(scratch.sum, tile.heads * panel_rows, 0.0F);
   std::fill_n(state.o, tile.heads * tile.rows * state.stride_o, 0.0F);
-  with_dtype(tile.shape->dtype_kv, [&](auto dtype) HWY_ATTR {
-    constexpr int32_t kDtype = decltype(dtype)::value;
-    // The two ways round differently, so a batch-invariant plan has only one.
-    if (tile.rows <= kDotRows && !tile.shape->batch_invariant) {
+  // The two ways round differently, so a batch-invariant plan has only one.
+  if (tile.rows <= kDotRows && !tile.shape->batch_invariant) {
+    with_dtype(tile.shape->dtype_kv, [&](auto dtype) HWY_ATTR {
       with_count<kDotRows>(tile.rows, [&](auto rows) HWY_ATTR {
-        dot_tile<kDtype, decltype(rows)::value>(tile, blocking, scratch, state);
+        dot_tile<decltype(dtype)::value, decltype(rows)::value>(tile, blocking, scratch, state);
       });
-    } else {
-      panel_tile<kDtype>(tile, blocking, scratch, state);
-    }
-  });
+    });
+  } else {
+    panel_tile(tile, blocking, scratch, state);
+  }
   for (int32_t h = 0; h < tile.heads; ++h) {
     std::copy_n(scratch.max + h * panel_rows, tile.rows, state.max + h * tile.rows);
     std::copy_n(scratch.sum + h * panel_rows, tile.rows, state.sum + h * tile.rows);

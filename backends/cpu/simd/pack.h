@@ -13,7 +13,7 @@ HWY_INLINE const char *q_at(const Tile &tile, int32_t r) {
 }
 
 // Per KV head panels of [dim][kPanel]; rows behind the last are zero. row is scratch for one row.
-HWY_INLINE void pack_queries(const Tile &tile, float *row, float *q) {
+HWY_NOINLINE inline void pack_queries(const Tile &tile, float *row, float *q) {
   const int32_t dim = tile.shape->dim;
   const int32_t panel_rows = round_up(tile.rows, kPanel);
   std::fill_n(q, static_cast<int64_t>(tile.heads) * panel_rows * dim, 0.0F);
@@ -28,7 +28,7 @@ HWY_INLINE void pack_queries(const Tile &tile, float *row, float *q) {
 }
 
 // Rows of round_up(dim, kLanes), zero behind dim.
-HWY_INLINE void copy_queries(const Tile &tile, float *q) {
+HWY_NOINLINE inline void copy_queries(const Tile &tile, float *q) {
   const int32_t dim = tile.shape->dim;
   with_dtype(tile.shape->dtype_q, [&](auto dtype) HWY_ATTR {
     for (int32_t r = 0; r < tile.heads * tile.rows; ++r) {

@@ -36,21 +36,13 @@ HWY_INLINE void score_block(const float *const *k, const float *HWY_RESTRICT q, 
   }
 }
 
-// All n keys; k holds where each key's f32 row lies. Fetches rows_ahead rows per step.
+// n keys and up to kKeyPad behind; k holds where each key's f32 row lies. Fetches rows_ahead rows per step.
 template <int32_t kVectors>
-HWY_INLINE void score_panel(const float *const *k, int32_t n, const float *q, int32_t dim, float scale,
-                            int32_t rows_ahead, Ahead *ahead, float *s) {
-  int32_t j = 0;
-  for (; j + kKeyRows <= n; j += kKeyRows) {
+HWY_NOINLINE void score_panel(const float *const *k, int32_t n, const float *q, int32_t dim, float scale,
+                              int32_t rows_ahead, Ahead *ahead, float *s) {
+  for (int32_t j = 0; j < n; j += kKeyRows) {
     ahead->fetch(rows_ahead);
     score_block<kKeyRows, kVectors>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
-  }
-  if (j < n) {
-    ahead->fetch(rows_ahead);
-    with_count<kKeyRows - 1>(n - j, [&](auto rows) HWY_ATTR {
-      score_block<decltype(rows)::value, kVectors>(k + j, q, dim, scale,
-                                                   s + static_cast<int64_t>(j) * kPanel);
-    });
   }
 }
 
@@ -91,23 +83,16 @@ HWY_INLINE void dot_block(const char *const *k, const float *HWY_RESTRICT q, int
   }
 }
 
-// All n keys, as score_panel.
+// As score_panel.
 template <int32_t kDtype, int32_t kRows>
-HWY_INLINE void dot_panel(const char *const *k, int32_t n, const float *q, int32_t dim, float scale,
-                          Ahead *ahead, float *s) {
+HWY_NOINLINE void dot_panel(const char *const *k, int32_t n, const float *q, int32_t dim, float scale,
+                            Ahead *ahead, float *s) {
   // Accumulators for 16 registers; a single row has its one operand from memory.
   constexpr int32_t kKeys = kRows == 1 ? 8 : 12 / kRows;
-  int32_t j = 0;
-  for (; j + kKeys <= n; j += kKeys) {
+  static_assert(kKeys <= kKeyPad);
+  for (int32_t j = 0; j < n; j += kKeys) {
     ahead->fetch(kKeys);
     dot_block<kDtype, kKeys, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
-  }
-  if (j < n) {
-    ahead->fetch(n - j);
-    with_count<kKeys - 1>(n - j, [&](auto keys) HWY_ATTR {
-      dot_block<kDtype, decltype(keys)::value, kRows>(k + j, q, dim, scale,
-                                                      s + static_cast<int64_t>(j) * kPanel);
-    });
   }
 }
 
