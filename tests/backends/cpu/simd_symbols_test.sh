@@ -12,7 +12,7 @@ for object in "$@"; do
     *) continue ;;
   esac
   seen=$((seen + 1))
-  weak=$("$nm" --defined-only "$object" | awk '$2 ~ /^[WVu]$/ {print $3}' | grep -v '5N_AVX2\|6N_AVX3\|6N_NEON' | grep -v '^DW.ref')
+  weak=$("$nm" --defined-only "$object" | awk '$2 ~ /^[WVu]$/ {print $3}' | grep -v 'flashattn3cpu6N_\|^DW.ref')
   hwy=$("$nm" --undefined-only "$object" | grep '3hwy')
   if [ -n "$weak$hwy" ]; then
     printf '%s\n%s\n' "$object leaves to the linker:" "$weak$hwy"
