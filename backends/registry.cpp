@@ -38,12 +38,12 @@ const Backend *g_test_backend = nullptr;
 }  // namespace
 
 int32_t registry_count() {
-  return static_cast<int32_t>(std::size(kBackends)) + (g_test_backend != nullptr ? 1 : 0);
+  return static_cast<int32_t>(std::size(kBackends));
 }
 
 const Backend &registry_at(int32_t index) {
-  if (g_test_backend == nullptr) return kBackends[index]();
-  return index == 0 ? *g_test_backend : kBackends[index - 1]();
+  const Backend &backend = kBackends[index]();
+  return g_test_backend != nullptr && g_test_backend->id() == backend.id() ? *g_test_backend : backend;
 }
 
 const Backend *registry_find(int32_t id) {

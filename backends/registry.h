@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backends compiled into the library, in the order FLASHATTN_BACKEND_AUTO tries them (GPUs before the CPU).
+// The backends compiled into the library, in the order FLASHATTN_BACKEND_AUTO tries them (GPUs before the
+// CPU).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ const Backend &registry_at(int32_t index);
 // The backend with this FLASHATTN_BACKEND_* id, or nullptr.
 const Backend *registry_find(int32_t id);
 
-// Tests put a double at the front of the registry; nullptr takes it out again. Not thread-safe.
+// Tests put a double in the place of the backend with its id; nullptr takes it out again. Not thread-safe.
 void registry_set_test_backend(const Backend *backend);
 
 }  // namespace flashattn

@@ -48,10 +48,10 @@ Status attend(flashattn_handle *handle, const flashattn_problem_t *source_proble
               const flashattn_call_t *source_call, void *stream) {
   flashattn_problem_t problem;
   if (Status status = normalise_problem(source_problem, &problem); status != kOk) return status;
-  flashattn_call_t call;
-  if (Status status = check_call(problem, source_call, &call); status != kOk) return status;
   PlanPointer plan;
   if (Status status = find_or_make_plan(handle, problem, stream, &plan); status != kOk) return status;
+  flashattn_call_t call;
+  if (Status status = check_call(problem, source_call, &call); status != kOk) return status;
   if (writes_nothing(problem, call)) return kOk;
   return run_planned(handle, *plan, call, stream);
 }

@@ -38,8 +38,9 @@ Status check_output_rows(const StridedArray &array) {
                   array.name, dimension.name, dimension.stride, array.row, dimension.extent);
     }
   }
-  for (int i = 0; i < array.dimension_count; ++i) {
-    for (int j = 0; j < array.dimension_count; ++j) {
+  // From the outermost, so that of two equal strides the outer dimension's is named.
+  for (int j = 0; j < array.dimension_count; ++j) {
+    for (int i = array.dimension_count - 1; i >= 0; --i) {
       const Dimension &small = array.dimensions[i];
       const Dimension &large = array.dimensions[j];
       if (i == j || small.extent <= 1 || large.extent <= 1) continue;

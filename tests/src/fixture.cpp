@@ -94,6 +94,48 @@ Fixture::Fixture()
   call.lse = {lse.data(), kHeads * kQueries, 1, kQueries};
 }
 
+void Fixture::make_ragged_q() {
+  problem.layout_q = FLASHATTN_LAYOUT_RAGGED;
+  problem.max_total_q = kBatch * kQueries;
+  call.total_q = kBatch * kQueries;
+  call.seqlen_q = 0;
+  call.cu_seqlens_q = cu_seqlens_q;
+  call.lse = {lse.data(), 0, 1, kBatch * kQueries};
+}
+
+void Fixture::make_ragged_kv() {
+  problem.layout_kv = FLASHATTN_LAYOUT_RAGGED;
+  problem.max_total_kv = kBatch * kKeys;
+  call.total_kv = kBatch * kKeys;
+  call.seqlen_kv = 0;
+  call.cu_seqlens_kv = cu_seqlens_kv;
+}
+
+void Fixture::make_paged() {
+  problem.layout_kv = FLASHATTN_LAYOUT_PAGED;
+  problem.features |= FLASHATTN_FEATURE_SEQUSED_KV;
+  problem.page_size = 1;
+  problem.max_pages = kBatch * kKeys;
+  call.num_pages = kBatch * kKeys;
+  call.seqlen_kv = 0;
+  call.seqused_kv = seqused_kv;
+  call.page_table = pages;
+  call.page_table_stride = kKeys;
+  call.page_table_width = kKeys;
+  call.k.stride_batch = call.k.stride_seq;
+  call.v.stride_batch = call.v.stride_seq;
+}
+
+void Fixture::make_paged_csr() {
+  make_paged();
+  problem.layout_kv = FLASHATTN_LAYOUT_PAGED_CSR;
+  call.page_table = nullptr;
+  call.page_table_stride = 0;
+  call.page_table_width = 0;
+  call.page_indptr = page_indptr;
+  call.page_indices = pages;
+}
+
 CombineFixture::CombineFixture()
     : o_partial(kParts * kBatch * kQueries * kHeads * kDimV),
       lse_partial(kParts * kBatch * kQueries * kHeads),

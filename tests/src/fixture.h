@@ -41,6 +41,19 @@ struct Fixture {
   GuardedFloats v;
   GuardedFloats o;
   GuardedFloats lse;
+
+  // The same rows in other layouts; K and V pages have one slot each.
+  void make_ragged_q();
+  void make_ragged_kv();
+  void make_paged();
+  void make_paged_csr();
+  int32_t cu_seqlens_q[3] = {0, 3, 6};
+  int32_t cu_seqlens_kv[3] = {0, 5, 10};
+  int32_t seqused_kv[2] = {5, 5};
+  int32_t pages[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  int32_t page_indptr[3] = {0, 5, 10};
+  float per_head[4] = {0.5F, 0.25F, 0.125F, 0.0625F};
+  float bias[15] = {};  // [3, 5], the same for every sequence and head
 };
 
 // A merge of 3 parts of batch 2, 3 queries, 4 heads, dim 4.

@@ -30,7 +30,8 @@ struct Stream {
 };
 
 struct Driver {
-  std::mutex mutex;
+  std::mutex running;  // from taking work off its stream to its end: streams run one at a time and in order
+  std::mutex mutex;    // everything below
   Stream default_stream;
   std::map<void *, Stream *> streams;
   std::map<void *, size_t> memory;
@@ -92,6 +93,7 @@ FAKE_API int fakeMemAlloc(void **memory, size_t size, size_t alignment, int /*de
 }
 
 FAKE_API int fakeStreamSynchronize(void *stream) {
+  const std::lock_guard<std::mutex> running(driver().running);
   std::deque<Work> queue;
   {
     const std::lock_guard<std::mutex> lock(driver().mutex);
@@ -104,6 +106,7 @@ FAKE_API int fakeStreamSynchronize(void *stream) {
 }
 
 FAKE_API int fakeMemFree(void *memory) {
+  const std::lock_guard<std::mutex> running(driver().running);
   std::deque<Work> queue;
   {
     const std::lock_guard<std::mutex> lock(driver().mutex);

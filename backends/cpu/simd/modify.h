@@ -18,8 +18,8 @@ struct PanelRules {
 };
 
 // rows rows from first on; n keys from `block` on.
-inline void fill_rules(const Tile &tile, int32_t first, int32_t rows, int64_t block, int32_t n,
-                       PanelRules *rules) {
+HWY_NOINLINE inline void fill_rules(const Tile &tile, int32_t first, int32_t rows, int64_t block, int32_t n,
+                                    PanelRules *rules) {
   for (int32_t r = 0; r < kPanel; ++r) {
     if (r >= rows) {
       rules->begin[r] = rules->end[r] = rules->position[r] = rules->slope[r] = 0.0F;

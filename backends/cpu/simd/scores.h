@@ -2,8 +2,6 @@
 // S = scale K Q^T for one panel of rows and one block of keys.
 #pragma once
 
-#include <hwy/cache_control.h>
-
 #include "backends/cpu/simd/blocking.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,19 +36,13 @@ HWY_INLINE void score_block(const float *const *k, const float *HWY_RESTRICT q, 
   }
 }
 
-// All n keys; k holds where each key's f32 row lies.
+// n keys and up to kKeyPad behind; k holds where each key's f32 row lies. Fetches rows_ahead rows per step.
 template <int32_t kVectors>
-HWY_INLINE void score_panel(const float *const *k, int32_t n, const float *q, int32_t dim, float scale,
-                            float *s) {
-  int32_t j = 0;
-  for (; j + kKeyRows <= n; j += kKeyRows) {
+HWY_NOINLINE void score_panel(const float *const *k, int32_t n, const float *q, int32_t dim, float scale,
+                              int32_t rows_ahead, Ahead *ahead, float *s) {
+  for (int32_t j = 0; j < n; j += kKeyRows) {
+    ahead->fetch(rows_ahead);
     score_block<kKeyRows, kVectors>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
-  }
-  if (j < n) {
-    with_count<kKeyRows - 1>(n - j, [&](auto rows) HWY_ATTR {
-      score_block<decltype(rows)::value, kVectors>(k + j, q, dim, scale,
-                                                   s + static_cast<int64_t>(j) * kPanel);
-    });
   }
 }
 
@@ -60,48 +52,47 @@ template <int32_t kDtype, int32_t kKeys, int32_t kRows>
 HWY_INLINE void dot_block(const char *const *k, const float *HWY_RESTRICT q, int32_t dim, float scale,
                           float *HWY_RESTRICT s) {
   const F32 f32;
-  Vector acc[kKeys][kRows];
-  for (auto &row : acc) {
-    for (Vector &a : row) a = hn::Zero(f32);
-  }
+  constexpr int32_t kSums = (kKeys * kRows + 3) / 4 * 4;
+  Vector acc[kSums];
+  for (Vector &a : acc) a = hn::Zero(f32);
   const int32_t stride = round_up(dim, kLanes);
+  const auto step = [&](int32_t c, const auto &key_at) HWY_ATTR {
+    Vector keys[kKeys];
+    for (int32_t j = 0; j < kKeys; ++j) keys[j] = key_at(k[j]);
+    for (int32_t r = 0; r < kRows; ++r) {
+      const Vector query = hn::Load(f32, q + r * stride + c);
+      for (int32_t j = 0; j < kKeys; ++j) acc[j * kRows + r] = hn::MulAdd(keys[j], query, acc[j * kRows + r]);
+    }
+  };
   int32_t c = 0;
   for (; c + kLanes <= dim; c += kLanes) {
-    for (int32_t j = 0; j < kKeys; ++j) {
-      const Vector key = load<kDtype>(k[j], c);
-      for (int32_t r = 0; r < kRows; ++r)
-        acc[j][r] = hn::MulAdd(key, hn::Load(f32, q + r * stride + c), acc[j][r]);
-    }
+    step(c, [c](const char *row) HWY_ATTR { return load<kDtype>(row, c); });
   }
   if (c < dim) {
-    for (int32_t j = 0; j < kKeys; ++j) {
-      const Vector key = load_part<kDtype>(k[j], c, dim - c);
-      for (int32_t r = 0; r < kRows; ++r)
-        acc[j][r] = hn::MulAdd(key, hn::Load(f32, q + r * stride + c), acc[j][r]);
-    }
+    const int32_t rest = dim - c;
+    step(c, [c, rest](const char *row) HWY_ATTR { return load_part<kDtype>(row, c, rest); });
+  }
+  alignas(16) float sums[kSums];
+  const hn::FixedTag<float, 4> four;
+  const auto factor = hn::Set(four, scale);
+  for (int32_t t = 0; t < kSums; t += 4) {
+    hn::Store(hn::Mul(sum_lanes(acc[t], acc[t + 1], acc[t + 2], acc[t + 3]), factor), four, sums + t);
   }
   for (int32_t j = 0; j < kKeys; ++j) {
-    for (int32_t r = 0; r < kRows; ++r) {
-      s[j * kPanel + r] = scale * hn::GetLane(hn::SumOfLanes(f32, acc[j][r]));
-    }
+    for (int32_t r = 0; r < kRows; ++r) s[j * kPanel + r] = sums[j * kRows + r];
   }
 }
 
-// All n keys, as score_panel. Fetches V's rows ahead, which are needed next.
+// As score_panel.
 template <int32_t kDtype, int32_t kRows>
-HWY_INLINE void dot_panel(const char *const *k, const char *const *v, int32_t n, const float *q, int32_t dim,
-                          int32_t dim_v, float scale, float *s) {
-  constexpr int32_t kKeys = 8 / kRows;
-  int32_t j = 0;
-  for (; j + kKeys <= n; j += kKeys) {
-    for (int32_t t = 0; t < kKeys; ++t) {
-      for (int32_t c = 0; c < dim_v * kElementSize<kDtype>; c += 64) hwy::Prefetch(v[j + t] + c);
-    }
+HWY_NOINLINE void dot_panel(const char *const *k, int32_t n, const float *q, int32_t dim, float scale,
+                            Ahead *ahead, float *s) {
+  // Accumulators for 16 registers; a single row has its one operand from memory.
+  constexpr int32_t kKeys = kRows == 1 ? 8 : 12 / kRows;
+  static_assert(kKeys <= kKeyPad);
+  for (int32_t j = 0; j < n; j += kKeys) {
+    ahead->fetch(kKeys);
     dot_block<kDtype, kKeys, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
-  }
-  for (; j < n; ++j) {
-    for (int32_t c = 0; c < dim_v * kElementSize<kDtype>; c += 64) hwy::Prefetch(v[j] + c);
-    dot_block<kDtype, 1, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
   }
 }
 

@@ -36,8 +36,8 @@ HWY_INLINE void value_block(const float *HWY_RESTRICT p, int32_t n, const Value 
 }
 
 // rows rows of a panel; v is packed as blocking.h says.
-HWY_INLINE void value_panel(const float *p, int32_t rows, int32_t n, const float *v, int32_t dim_v,
-                            const float *keep, float *o, int64_t stride_o) {
+HWY_NOINLINE inline void value_panel(const float *p, int32_t rows, int32_t n, const float *v, int32_t dim_v,
+                                     const float *keep, float *o, int64_t stride_o) {
   for (int32_t c = 0; c < dim_v; c += kValuePanel) {
     const int32_t width = std::min(kValuePanel, round_up(dim_v - c, kLanes));
     const float *packed = v + static_cast<int64_t>(c) * n;
@@ -50,33 +50,33 @@ HWY_INLINE void value_panel(const float *p, int32_t rows, int32_t n, const float
       for (; r + kValueRows <= rows; r += kValueRows) {
         value_block<kValueRows, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c, stride_o);
       }
-      if (r < rows) {
-        with_count<kValueRows - 1>(rows - r, [&](auto rest) HWY_ATTR {
-          value_block<decltype(rest)::value, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c,
-                                                       stride_o);
-        });
+      for (; r + 2 <= rows; r += 2) {
+        value_block<2, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c, stride_o);
       }
+      if (r < rows) value_block<1, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c, stride_o);
     });
   }
 }
 
-// kRows <= kDotRows rows with V straight from its tensor, next_k being fetched ahead.
+// kRows <= kDotRows rows with V straight from its tensor.
 template <int32_t kDtype, int32_t kRows>
-HWY_INLINE void value_direct(const float *p, int32_t n, const char *const *v, int32_t dim_v,
-                             const float *keep, float *o, int64_t stride_o) {
+HWY_NOINLINE void value_direct(const float *p, int32_t n, const char *const *v, int32_t dim_v,
+                               const float *keep, Ahead *ahead, float *o, int64_t stride_o) {
   constexpr int32_t kVectors = 8 / kRows;
   int32_t c = 0;
   for (; c + kVectors * kLanes <= dim_v; c += kVectors * kLanes) {
-    const auto value = [v, c](int32_t j, int32_t w) HWY_ATTR { return load<kDtype>(v[j], c + w * kLanes); };
+    const int32_t rows_ahead = c == 0 ? 1 : 0;
+    const auto value = [&](int32_t j, int32_t w) HWY_ATTR {
+      if (w == 0) ahead->fetch(rows_ahead);
+      return load<kDtype>(v[j], c + w * kLanes);
+    };
     value_block<kRows, kVectors>(p, n, value, keep, o + c, stride_o);
   }
-  for (; c + kLanes <= dim_v; c += kLanes) {
-    const auto value = [v, c](int32_t j, int32_t) HWY_ATTR { return load<kDtype>(v[j], c); };
-    value_block<kRows, 1>(p, n, value, keep, o + c, stride_o);
-  }
-  if (c < dim_v) {
-    const int32_t rest = dim_v - c;
-    const auto value = [v, c, rest](int32_t j, int32_t) HWY_ATTR { return load_part<kDtype>(v[j], c, rest); };
+  for (; c < dim_v; c += kLanes) {
+    const int32_t width = std::min(kLanes, dim_v - c);
+    const auto value = [&](int32_t j, int32_t) HWY_ATTR {
+      return width == kLanes ? load<kDtype>(v[j], c) : load_part<kDtype>(v[j], c, width);
+    };
     value_block<kRows, 1>(p, n, value, keep, o + c, stride_o);
   }
 }
