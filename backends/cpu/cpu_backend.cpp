@@ -37,15 +37,12 @@ class CpuPlan final : public BackendPlan {
       : problem_(problem),
         shape_(shape),
         kernel_(kernel),
-        blocking_(kernel.blocking(shape)),
+        blocking_(kernel.blocking(shape, std::max<int64_t>(1, int64_t{problem.max_seqlen_q} * shape.group))),
         reasons_(std::move(reasons)),
         workers_(workers) {
-    // Tiles are no larger than the longest sequence, which keeps the workspace of decode plans small.
-    const int64_t rows = static_cast<int64_t>(problem.max_seqlen_q) * shape.group;
-    blocking_.rows = static_cast<int32_t>(std::clamp<int64_t>(rows, 1, blocking_.rows));
-    const int64_t state_bytes =
-        cpu::state_floats(blocking_.rows, shape.dim_v) * static_cast<int64_t>(sizeof(float));
-    rule_ = cpu::make_split_rule(shape, problem, blocking_.rows, state_bytes);
+    const int64_t state_bytes = cpu::state_floats(blocking_.heads * blocking_.rows, shape.dim_v) *
+                                static_cast<int64_t>(sizeof(float));
+    rule_ = cpu::make_split_rule(shape, problem, blocking_, state_bytes);
     if (rule_.slots > INT64_MAX / 4 / state_bytes) return;  // fits() tells
     Carver carver(nullptr);
     cpu::carve_workspace(&carver, shape_, blocking_, rule_, workers_->count());

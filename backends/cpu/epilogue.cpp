@@ -42,7 +42,7 @@ void merge_state(const State &other, int32_t rows, int32_t dim_v, const State &i
 void finish_tile(const Tile &tile, const State &state, StoreRow store) {
   const Shape &shape = *tile.shape;
   const flashattn_call_t &call = *tile.call;
-  for (int32_t r = 0; r < tile.rows; ++r) {
+  for (int32_t r = 0; r < tile.heads * tile.rows; ++r) {
     const int64_t i = query_of(tile, r);
     const int32_t head = head_of(tile, r);
     float m = state.max[r];

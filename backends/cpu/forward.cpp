@@ -26,15 +26,15 @@ struct Job {
 void run_split(const Job &job, const Item &item, void *scratch) {
   const auto state_at = [&](int32_t split) {
     const int64_t slot = item.tile_index * job.schedule.splits + split;
-    return state_over(job.workspace.partials + slot * job.workspace.state_size, job.blocking.rows,
-                      job.shape.dim_v);
+    return state_over(job.workspace.partials + slot * job.workspace.state_size,
+                      job.blocking.heads * job.blocking.rows, job.shape.dim_v);
   };
   job.kernel.tile(item.tile, job.blocking, scratch, state_at(item.split));
   std::atomic<int32_t> &pending = job.workspace.pending[item.tile_index];
   if (pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   const State whole = state_at(0);
   for (int32_t split = 1; split < item.splits; ++split) {
-    merge_state(state_at(split), item.tile.rows, job.shape.dim_v, whole);
+    merge_state(state_at(split), item.tile.heads * item.tile.rows, job.shape.dim_v, whole);
   }
   finish_tile(item.tile, whole, job.kernel.store_row);
 }
@@ -42,7 +42,7 @@ void run_split(const Job &job, const Item &item, void *scratch) {
 void work(void *context, int32_t worker) {
   Job &job = *static_cast<Job *>(context);
   void *scratch = job.workspace.scratch + worker * job.workspace.scratch_size;
-  ItemCursor cursor(job.shape, job.call, job.schedule, job.rule);
+  ItemCursor cursor(job.shape, job.call, job.blocking, job.schedule, job.rule);
   while (true) {
     const int64_t number = job.next.fetch_add(1, std::memory_order_relaxed);
     if (number >= job.schedule.items) return;
@@ -52,7 +52,7 @@ void work(void *context, int32_t worker) {
       continue;
     }
     const State state = state_over(job.workspace.states + worker * job.workspace.state_size,
-                                   job.blocking.rows, job.shape.dim_v);
+                                   job.blocking.heads * job.blocking.rows, job.shape.dim_v);
     job.kernel.tile(item.tile, job.blocking, scratch, state);
     finish_tile(item.tile, state, job.kernel.store_row);
   }
@@ -64,9 +64,7 @@ void arm_pending(const Job &job) {
   for (int64_t b = 0; b < job.call.batch; ++b) {
     const Sequence sequence = sequence_at(job.shape, job.call, b);
     const int32_t splits = choose_splits(job.rule, job.schedule.splits, sequence.n_k);
-    const int64_t rows = sequence.n_q * job.shape.group;
-    const int64_t tiles = job.shape.heads_kv * ((rows + job.blocking.rows - 1) / job.blocking.rows);
-    for (const int64_t end = tile + tiles; tile < end; ++tile) {
+    for (const int64_t end = tile + tiles_of(job.shape, job.blocking, sequence.n_q); tile < end; ++tile) {
       new (job.workspace.pending + tile) std::atomic<int32_t>(splits);
     }
   }

@@ -33,7 +33,8 @@ Scratch carve_scratch(Carver *carver, const Shape &shape) {
 float score_at(const Tile &tile, const Scratch &scratch, int64_t i, int32_t head, int64_t j) {
   const Shape &shape = *tile.shape;
   const flashattn_call_t &call = *tile.call;
-  load_row(shape.dtype_kv, kv_row(shape, call.k, tile.sequence, j, tile.kv_head), shape.dim, scratch.kv);
+  load_row(shape.dtype_kv, kv_row(shape, call.k, tile.sequence, j, head / shape.group), shape.dim,
+           scratch.kv);
   float dot = 0.0F;
   for (int32_t c = 0; c < shape.dim; ++c) dot += scratch.q[c] * scratch.kv[c];
   float score = shape.scale * dot;
@@ -88,7 +89,7 @@ void attend_row(const Tile &tile, const Scratch &scratch, int32_t r, const State
     const float keep = softmax_step(scratch.scores, n, &state.max[r], &state.sum[r]);
     for (int32_t c = 0; c < shape.dim_v; ++c) o[c] *= keep;
     for (int32_t j = 0; j < n; ++j) {
-      load_row(shape.dtype_kv, kv_row(shape, tile.call->v, tile.sequence, begin + j, tile.kv_head),
+      load_row(shape.dtype_kv, kv_row(shape, tile.call->v, tile.sequence, begin + j, head / shape.group),
                shape.dim_v, scratch.kv);
       for (int32_t c = 0; c < shape.dim_v; ++c) o[c] += scratch.scores[j] * scratch.kv[c];
     }
@@ -98,13 +99,13 @@ void attend_row(const Tile &tile, const Scratch &scratch, int32_t r, const State
 void tile_scalar(const Tile &tile, const Blocking & /*blocking*/, void *memory, const State &state) {
   Carver carver(memory);
   const Scratch scratch = carve_scratch(&carver, *tile.shape);
-  for (int32_t r = 0; r < tile.rows; ++r) attend_row(tile, scratch, r, state);
+  for (int32_t r = 0; r < tile.heads * tile.rows; ++r) attend_row(tile, scratch, r, state);
 }
 
-Blocking blocking_scalar(const Shape &shape) {
+Blocking blocking_scalar(const Shape &shape, int64_t max_rows) {
   Carver carver(nullptr);
   carve_scratch(&carver, shape);
-  return {kRows, kKeys, carver.size()};
+  return {static_cast<int32_t>(std::min<int64_t>(kRows, max_rows)), 1, kKeys, carver.size()};
 }
 
 const char *missing_scalar(const CpuFeatures & /*features*/) {

@@ -13,10 +13,11 @@
 
 namespace flashattn::cpu {
 
-// How a kernel cuts a problem. Depends on the shape only; keys are cut at multiples of `keys` from key 0,
-// which makes the bits of a row independent of the tile it lies in.
+// How a kernel cuts a problem. Keys are cut at multiples of `keys` from key 0, which makes the bits of a row
+// independent of the tile it lies in; for a batch-invariant shape `keys` depends on the shape only.
 struct Blocking {
-  int32_t rows;         // most packed rows per tile
+  int32_t rows;         // most packed rows per tile and KV head
+  int32_t heads;        // most KV heads per tile
   int32_t keys;         // keys per block
   size_t scratch_size;  // bytes of scratch for one tile, aligned to 64
 };
@@ -27,8 +28,9 @@ struct Kernel {
   const char *(*missing)(const CpuFeatures &features);
   // Whether the problem must ask for the generic kernel: it is right for everything and fast for nothing.
   bool generic;
-  Blocking (*blocking)(const Shape &shape);
-  // Computes the state of tile.rows rows over tile.keys, from scratch: `state` is written, not read.
+  // max_rows >= 1 is how many packed rows a sequence has at most.
+  Blocking (*blocking)(const Shape &shape, int64_t max_rows);
+  // Computes the state of the tile's rows over tile.keys, from scratch: `state` is written, not read.
   void (*tile)(const Tile &tile, const Blocking &blocking, void *scratch, const State &state);
   StoreRow store_row;
 };

@@ -15,12 +15,13 @@ int64_t padded(int64_t floats) {
 }  // namespace
 
 int64_t query_of(const Tile &tile, int32_t r) {
-  return (tile.first_row + r) / tile.shape->group;
+  return (tile.first_row + r % tile.rows) / tile.shape->group;
 }
 
 int32_t head_of(const Tile &tile, int32_t r) {
   const int32_t group = tile.shape->group;
-  return tile.kv_head * group + static_cast<int32_t>((tile.first_row + r) % group);
+  const int32_t kv_head = tile.kv_head + r / tile.rows;
+  return kv_head * group + static_cast<int32_t>((tile.first_row + r % tile.rows) % group);
 }
 
 KeyRange visible_keys(const Tile &tile, int32_t r) {

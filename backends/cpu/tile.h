@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The unit of work: some rows of one KV head over some keys, and what is left of it.
+// The unit of work: some rows of one or a few KV heads over some keys, and what is left of it.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,21 @@
 
 namespace flashattn::cpu {
 
-// The query heads that share a KV head are packed: row r of a sequence is query r / group of head
-// kv_head * group + r % group, so that one pass over K and V serves the whole group.
+// The query heads that share a KV head are packed: packed row p of a sequence and KV head is query p / group
+// of head kv_head * group + p % group, so that one pass over K and V serves the whole group. The rows of a
+// tile are those of its first KV head, then those of the next.
 struct Tile {
   const Shape *shape;
   const flashattn_call_t *call;
   Sequence sequence;
-  int32_t kv_head;
-  int64_t first_row;  // within the n_q * group rows of the sequence and KV head
-  int32_t rows;
-  KeyRange keys;  // the keys to look at; begin is a multiple of the kernel's block. May be empty
+  int32_t kv_head;    // the first one
+  int32_t heads;      // KV heads
+  int64_t first_row;  // packed row, within the n_q * group of each KV head
+  int32_t rows;       // of each KV head
+  KeyRange keys;      // the keys to look at; begin is a multiple of the kernel's block. May be empty
 };
 
-// Query and head of row r of the tile, 0 <= r < rows.
+// Query and head of row r of the tile, 0 <= r < heads * rows.
 int64_t query_of(const Tile &tile, int32_t r);
 int32_t head_of(const Tile &tile, int32_t r);
 

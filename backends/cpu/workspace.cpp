@@ -7,7 +7,7 @@ Workspace carve_workspace(Carver *carver, const Shape &shape, const Blocking &bl
                           int32_t workers) {
   Workspace workspace{};
   workspace.scratch_size = static_cast<int64_t>(blocking.scratch_size);
-  workspace.state_size = state_floats(blocking.rows, shape.dim_v);
+  workspace.state_size = state_floats(blocking.heads * blocking.rows, shape.dim_v);
   workspace.scratch = carver->take<char>(workers * workspace.scratch_size);
   workspace.states = carver->take<float>(workers * workspace.state_size);
   if (rule.slots > 0) {

@@ -8,8 +8,8 @@ static_assert(HWY_STATIC_TARGET == HWY_AVX2, "compiled with the flags of another
 
 namespace flashattn::cpu::avx2 {
 
-Blocking blocking(const Shape &shape) {
-  return HWY_NAMESPACE::choose_blocking(shape);
+Blocking blocking(const Shape &shape, int64_t max_rows) {
+  return HWY_NAMESPACE::choose_blocking(shape, max_rows);
 }
 
 void tile(const Tile &tile, const Blocking &blocking, void *scratch, const State &state) {

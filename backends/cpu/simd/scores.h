@@ -2,8 +2,6 @@
 // S = scale K Q^T for one panel of rows and one block of keys.
 #pragma once
 
-#include <hwy/cache_control.h>
-
 #include "backends/cpu/simd/blocking.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,70 +36,70 @@ HWY_INLINE void score_block(const float *const *k, const float *HWY_RESTRICT q, 
   }
 }
 
-// All n keys; k holds where each key's f32 row lies.
+// n keys and up to kKeyPad behind; k holds where each key's f32 row lies. Fetches rows_ahead rows per step.
 template <int32_t kVectors>
-HWY_INLINE void score_panel(const float *const *k, int32_t n, const float *q, int32_t dim, float scale,
-                            float *s) {
-  int32_t j = 0;
-  for (; j + kKeyRows <= n; j += kKeyRows) {
+HWY_NOINLINE void score_panel(const float *const *k, int32_t n, const float *q, int32_t dim, float scale,
+                              int32_t rows_ahead, Ahead *ahead, float *s) {
+  for (int32_t j = 0; j < n; j += kKeyRows) {
+    ahead->fetch(rows_ahead);
     score_block<kKeyRows, kVectors>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
   }
-  if (j < n) {
-    with_count<kKeyRows - 1>(n - j, [&](auto rows) HWY_ATTR {
-      score_block<decltype(rows)::value, kVectors>(k + j, q, dim, scale,
-                                                   s + static_cast<int64_t>(j) * kPanel);
-    });
-  }
 }
 
-// kKeys keys x kRows query rows as dot products along the dimension, K straight from its tensor. q has rows
-// of round_up(dim, kLanes), zero behind dim.
+// kKeys keys x kRows query rows as dot products along the dimension, K straight from its tensor: scores of
+// key j at s + j * stride_s. q has rows of round_up(dim, kLanes), zero behind dim.
 template <int32_t kDtype, int32_t kKeys, int32_t kRows>
-HWY_INLINE void dot_block(const char *const *k, const float *HWY_RESTRICT q, int32_t dim, float scale,
-                          float *HWY_RESTRICT s) {
+HWY_INLINE void dot_block(const RowsOfHeads &k, int32_t first_key, int32_t head, const float *HWY_RESTRICT q,
+                          int32_t dim, float scale, float *HWY_RESTRICT s, int32_t stride_s) {
   const F32 f32;
-  Vector acc[kKeys][kRows];
-  for (auto &row : acc) {
-    for (Vector &a : row) a = hn::Zero(f32);
-  }
-  const int32_t stride = round_up(dim, kLanes);
+  constexpr int32_t kSums = (kKeys * kRows + 3) / 4 * 4;
+  Vector acc[kSums];
+  for (Vector &a : acc) a = hn::Zero(f32);
+  const char *rows[kKeys];
+  for (int32_t j = 0; j < kKeys; ++j) rows[j] = k.at(first_key + j, head);
+  const int32_t stride_q = round_up(dim, kLanes);
+  const auto step = [&](int32_t c, const auto &key_at) HWY_ATTR {
+    Vector keys[kKeys];
+    for (int32_t j = 0; j < kKeys; ++j) keys[j] = key_at(rows[j]);
+    for (int32_t r = 0; r < kRows; ++r) {
+      const Vector query = hn::Load(f32, q + r * stride_q + c);
+      for (int32_t j = 0; j < kKeys; ++j) acc[j * kRows + r] = hn::MulAdd(keys[j], query, acc[j * kRows + r]);
+    }
+  };
   int32_t c = 0;
   for (; c + kLanes <= dim; c += kLanes) {
-    for (int32_t j = 0; j < kKeys; ++j) {
-      const Vector key = load<kDtype>(k[j], c);
-      for (int32_t r = 0; r < kRows; ++r)
-        acc[j][r] = hn::MulAdd(key, hn::Load(f32, q + r * stride + c), acc[j][r]);
-    }
+    step(c, [c](const char *row) HWY_ATTR { return load<kDtype>(row, c); });
   }
   if (c < dim) {
-    for (int32_t j = 0; j < kKeys; ++j) {
-      const Vector key = load_part<kDtype>(k[j], c, dim - c);
-      for (int32_t r = 0; r < kRows; ++r)
-        acc[j][r] = hn::MulAdd(key, hn::Load(f32, q + r * stride + c), acc[j][r]);
-    }
+    const int32_t rest = dim - c;
+    step(c, [c, rest](const char *row) HWY_ATTR { return load_part<kDtype>(row, c, rest); });
+  }
+  alignas(16) float sums[kSums];
+  const hn::FixedTag<float, 4> four;
+  const auto factor = hn::Set(four, scale);
+  for (int32_t t = 0; t < kSums; t += 4) {
+    hn::Store(hn::Mul(sum_lanes(acc[t], acc[t + 1], acc[t + 2], acc[t + 3]), factor), four, sums + t);
   }
   for (int32_t j = 0; j < kKeys; ++j) {
-    for (int32_t r = 0; r < kRows; ++r) {
-      s[j * kPanel + r] = scale * hn::GetLane(hn::SumOfLanes(f32, acc[j][r]));
-    }
+    for (int32_t r = 0; r < kRows; ++r) s[j * stride_s + r] = sums[j * kRows + r];
   }
 }
 
-// All n keys, as score_panel. Fetches V's rows ahead, which are needed next.
+// All keys of the block, and up to kKeyPad behind, for kRows rows of each head: token by token, as most
+// caches lie in memory. Row r of head h gets lane h * kRows + r. Fetches V beside.
 template <int32_t kDtype, int32_t kRows>
-HWY_INLINE void dot_panel(const char *const *k, const char *const *v, int32_t n, const float *q, int32_t dim,
-                          int32_t dim_v, float scale, float *s) {
-  constexpr int32_t kKeys = 8 / kRows;
-  int32_t j = 0;
-  for (; j + kKeys <= n; j += kKeys) {
-    for (int32_t t = 0; t < kKeys; ++t) {
-      for (int32_t c = 0; c < dim_v * kElementSize<kDtype>; c += 64) hwy::Prefetch(v[j + t] + c);
+HWY_NOINLINE void dot_panel(const RowsOfHeads &k, const RowsOfHeads &v, int32_t heads, const float *q,
+                            int32_t dim, float scale, float *s, int32_t stride_s) {
+  // Eight to twelve accumulators: enough for the latency of two pipes, few enough for 16 registers.
+  constexpr int32_t kKeys = kRows <= 4 ? 8 / kRows / 2 * 2 : kRows <= 6 ? 2 : 1;
+  static_assert(kKeys <= kKeyPad);
+  const int64_t head_q = static_cast<int64_t>(kRows) * round_up(dim, kLanes);
+  for (int32_t j = 0; j < k.n; j += kKeys) {
+    for (int32_t h = 0; h < heads; ++h) {
+      for (int32_t t = 0; t < kKeys; ++t) v.prefetch(j + t, h);
+      dot_block<kDtype, kKeys, kRows>(k, j, h, q + h * head_q, dim, scale,
+                                      s + static_cast<int64_t>(j) * stride_s + h * kRows, stride_s);
     }
-    dot_block<kDtype, kKeys, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
-  }
-  for (; j < n; ++j) {
-    for (int32_t c = 0; c < dim_v * kElementSize<kDtype>; c += 64) hwy::Prefetch(v[j] + c);
-    dot_block<kDtype, 1, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
   }
 }
 

@@ -58,6 +58,32 @@ HWY_INLINE void load_row(const char *row, int32_t n, float *out) {
   if (c < n) hn::StoreU(load_part<kDtype>(row, c, n - c), F32(), out + c);
 }
 
+// The sum of the 128-bit blocks.
+template <class D>
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> sum_blocks(D d, hn::Vec<D> v) {
+  if constexpr (hn::MaxLanes(d) > 4) {
+    const hn::Half<D> half;
+    return sum_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    return v;
+  }
+}
+
+// The sum of each vector's lanes.
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> sum_lanes(Vector a, Vector b, Vector c, Vector d) {
+  const F32 f32;
+  const hn::RepartitionToWide<F32> f64;
+  const auto add_interleaved = [&](Vector x, Vector y) HWY_ATTR {
+    return hn::Add(hn::InterleaveLower(f32, x, y), hn::InterleaveUpper(f32, x, y));
+  };
+  // Within each 128-bit block: (a0 + a2, b0 + b2, a1 + a3, b1 + b3), then (a, b, c, d).
+  const auto ab = hn::BitCast(f64, add_interleaved(a, b));
+  const auto cd = hn::BitCast(f64, add_interleaved(c, d));
+  const Vector blocks = hn::Add(hn::BitCast(f32, hn::InterleaveLower(f64, ab, cd)),
+                                hn::BitCast(f32, hn::InterleaveUpper(f64, ab, cd)));
+  return sum_blocks(f32, blocks);
+}
+
 // Calls f with kDtype as a type, so that it can be a template argument.
 template <int32_t kValue>
 struct Constant {
