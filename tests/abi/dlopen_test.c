@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A C program that opens the library the way a plug-in host does: dlopen, run, dlclose, again; from many threads; and
- * on both sides of a fork. Usage: dlopen_test LIBRARY [--may-stay]. With --may-stay the library may remain mapped after
- * dlclose, as it does under a sanitizer. */
+ * A C program that opens the library the way a plug-in host does: dlopen, run, dlclose, again; from many
+ * threads; and on both sides of a fork. Usage: dlopen_test LIBRARY [--may-stay]. With --may-stay the library
+ * may remain mapped after dlclose, as it does under a sanitizer. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compiled, not run, as C99, C11, C++17 and C++20 with every warning an error: the header by itself, its INIT macros at
- * both scopes, and its constants where constants are needed. */
+ * Compiled, not run, as C99, C11, C++17 and C++20 with every warning an error: the header by itself, its INIT
+ * macros at both scopes, and its constants where constants are needed. */
 #include <flashattn.h>
 
 flashattn_options_t options_at_file_scope = FLASHATTN_OPTIONS_INIT;
@@ -15,9 +15,12 @@ int header_test(int32_t status);
 int header_test(int32_t status) {
   const flashattn_problem_t problem = FLASHATTN_PROBLEM_INIT;
   switch (status) {
-    case FLASHATTN_STATUS_OK: return (int)problem.struct_size;
-    case FLASHATTN_STATUS_INVALID_ARGUMENT: return FLASHATTN_VERSION;
-    default: return (problem.features & FLASHATTN_FEATURE_WINDOW) != 0;
+    case FLASHATTN_STATUS_OK:
+      return (int)problem.struct_size;
+    case FLASHATTN_STATUS_INVALID_ARGUMENT:
+      return FLASHATTN_VERSION;
+    default:
+      return (problem.features & FLASHATTN_FEATURE_WINDOW) != 0;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C++ program that throws and catches round the library, and has functions, classes and inline functions of the
-// library's own names: linked with the archive or the shared library, neither may get the other's.
+// A C++ program that throws and catches round the library, and has functions, classes and inline functions of
+// the library's own names: linked with the archive or the shared library, neither may get the other's.
 #include <functional>
 #include <memory>
 #include <new>
@@ -15,10 +15,13 @@ namespace flashattn {
 
 // Names and signatures the library has inside.
 int calls_of_fail = 0;
-__attribute__((visibility("default"))) flashattn_status_t fail(flashattn_status_t, const char *, ...) noexcept {
+__attribute__((visibility("default"))) flashattn_status_t fail(flashattn_status_t, const char *,
+                                                               ...) noexcept {
   return ++calls_of_fail;
 }
-__attribute__((visibility("default"))) int registry_count() { return -1; }
+__attribute__((visibility("default"))) int registry_count() {
+  return -1;
+}
 
 }  // namespace flashattn
 
@@ -59,7 +62,9 @@ int throw_and_catch() {
   return caught == 4 ? 0 : 1;
 }
 
-void *FLASHATTN_CALL no_memory(void *, size_t, size_t) { return nullptr; }
+void *FLASHATTN_CALL no_memory(void *, size_t, size_t) {
+  return nullptr;
+}
 void FLASHATTN_CALL free_nothing(void *, void *, size_t, size_t) {}
 
 // What the library throws inside must stay inside.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A causal attention of a few rows with its answer computed here in double: enough to see that a library that was
- * linked or opened in some new way computes. Header-only C99; also compiled as C++. */
+ * A causal attention of a few rows with its answer computed here in double: enough to see that a library that
+ * was linked or opened in some new way computes. Header-only C99; also compiled as C++. */
 #ifndef FLASHATTN_TESTS_ABI_TINY_H_
 #define FLASHATTN_TESTS_ABI_TINY_H_
 
