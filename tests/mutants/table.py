@@ -130,9 +130,17 @@ MUTANTS = [
            "if (pages[p] < 0 || pages[p] >= num_pages) {", "if (pages[p] < -1) {", "errors: wrong lengths*"),
 
     # Merge and epilogue.
-    Mutant("merge: missing guard of an empty state", EPILOGUE,
-           "return m == kMinusInf ? 0.0F : std::exp(m - to);", "return std::exp(m - to);",
-           "field: an empty row*,table: sinks,table: splits"),
+    Mutant("merge: missing guards of empty states", EPILOGUE,
+           """    if (skip) continue;
+    const float m = propagating_max(into.max[r], other.max[r]);
+    const float keep = rescale(into.max[r], m);
+    const float add = other.max[r] == m ? 1.0F : rescale(other.max[r], m);
+""",
+           """    if (skip && into.max[r] != kMinusInf) continue;
+    const float m = propagating_max(into.max[r], other.max[r]);
+    const float keep = std::exp(into.max[r] - m);
+    const float add = std::exp(other.max[r] - m);
+""", "field: an empty row*,table: splits"),
     Mutant("merge: lost rescale", EPILOGUE,
            "o[c] = o[c] * keep + other_o[c] * add;", "o[c] = o[c] + other_o[c] * add;", "table: splits"),
     Mutant("merge: sum not rescaled", EPILOGUE,
