@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backends/cpu/convert.h"
+#include "src/dtype.h"
 
 namespace flashattn::cpu {
 namespace {
@@ -19,8 +20,8 @@ bool is_paged(const Shape &shape) {
   return shape.layout_kv == FLASHATTN_LAYOUT_PAGED || shape.layout_kv == FLASHATTN_LAYOUT_PAGED_CSR;
 }
 
-const char *at_offset(const void *data, int64_t elements, size_t element_size) {
-  return static_cast<const char *>(data) + elements * static_cast<int64_t>(element_size);
+const char *at_offset(const void *data, int64_t elements, int64_t element_size) {
+  return static_cast<const char *>(data) + elements * element_size;
 }
 
 // Row of Q, O or LSE.
@@ -246,7 +247,7 @@ const void *kv_row(const Shape &shape, const flashattn_tensor_t &tensor, const S
 
 void kv_rows(const Shape &shape, const flashattn_tensor_t &tensor, const Sequence &sequence, int32_t head,
              int64_t j, int32_t n, const char **rows) {
-  const int64_t step = tensor.stride_seq * static_cast<int64_t>(dtype_size(shape.dtype_kv));
+  const int64_t step = tensor.stride_seq * dtype_size(shape.dtype_kv);
   for (int32_t done = 0; done < n;) {
     // To the end of the page, where there are pages.
     const int64_t left = is_paged(shape) ? shape.page_size - (j + done) % shape.page_size : n;
@@ -263,11 +264,11 @@ float per_head(const flashattn_per_head_t &values, const Sequence &sequence, int
 
 void bias_row(const Shape &shape, const flashattn_bias_t &bias, const Sequence &sequence, int32_t head,
               int64_t i, int64_t j, int32_t n, float *out, int64_t stride) {
-  const size_t size = dtype_size(shape.dtype_bias);
+  const int64_t size = dtype_size(shape.dtype_bias);
   const int64_t offset =
       sequence.index * bias.stride_batch + head * bias.stride_head + i * bias.stride_q + j * bias.stride_kv;
   const char *element = at_offset(bias.data, offset, size);
-  const int64_t step = bias.stride_kv * static_cast<int64_t>(size);
+  const int64_t step = bias.stride_kv * size;
   for (int32_t r = 0; r < n; ++r, element += step) {
     if (shape.dtype_bias == FLASHATTN_DTYPE_U8) {
       out[r * stride] = *element != 0 ? 0.0F : -std::numeric_limits<float>::infinity();
