@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstdio>
 #include <thread>
 
 #include "tests/conformance/check.h"
@@ -176,6 +177,65 @@ TEST_CASE("invariance: with the flag prefill, decode and a longer cache give a r
             CHECK((row_of(c, call, 0, h, c.n_q[0] - 1) == row_of(longer, call_longer, 0, h, 299)));
           }
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("invariance: one plan and one workspace serve calls of any size") {
+  struct Size {
+    int32_t batch, n_q, n_k;
+  };
+  const Size sizes[] = {{2, 3, 5},   {3, 4, 900}, {1, 1, 64},  {3, 4, 0},
+                        {2, 1, 899}, {0, 1, 1},   {3, 2, 300}, {3, 4, 900}};
+  for (const int32_t layout : {FLASHATTN_LAYOUT_DENSE, FLASHATTN_LAYOUT_RAGGED, FLASHATTN_LAYOUT_PAGED}) {
+    for (const int32_t splits : {0, 4}) {
+      const auto case_of = [&](const Size &size) {
+        Case c;
+        c.name = "one plan";
+        c.heads_q = 4;
+        c.layout_q = layout == FLASHATTN_LAYOUT_RAGGED ? layout : FLASHATTN_LAYOUT_DENSE;
+        c.layout_kv = layout;
+        c.n_q.assign(size.batch, size.n_q);
+        c.n_k.assign(size.batch, size.n_k);
+        c.num_splits = splits;
+        c.causal = 1;
+        return c;
+      };
+      for (const Kernel &kernel : Session::instance().kernels()) {
+        Device &device = Session::instance().device(kernel.backend);
+        const Case largest = case_of({3, 4, 900});
+        PreparedCall maxima(largest, make_contents(largest, rng_for(largest.name)), device);
+        std::snprintf(maxima.problem.kernel, sizeof(maxima.problem.kernel), "%s", kernel.name.c_str());
+        flashattn_plan_t *plan = nullptr;
+        if (flashattn_plan_create(Session::instance().handle(kernel.backend, 2), &maxima.problem, &plan) ==
+            FLASHATTN_STATUS_UNSUPPORTED) {
+          CHECK(!kernel.complete);
+          continue;
+        }
+        REQUIRE(plan != nullptr);
+        flashattn_plan_info_t info{};
+        info.struct_size = sizeof(info);
+        REQUIRE(flashattn_plan_info(plan, &info) == FLASHATTN_STATUS_OK);
+        GuardedBuffer workspace(device, info.workspace_size);
+        workspace.upload();
+        void *data = workspace.device_data();
+        REQUIRE(flashattn_workspace_init(plan, data, workspace.size(), device.stream()) ==
+                FLASHATTN_STATUS_OK);
+        for (const Size &size : sizes) {
+          const Case c = case_of(size);
+          const Contents contents = make_contents(c, rng_for(c.name));
+          PreparedCall call(c, contents, device);
+          INFO(kernel.label(), " on ", describe(c), " seed ", run_seed());
+          REQUIRE(flashattn_forward(plan, &call.call, data, workspace.size(), device.stream()) ==
+                  FLASHATTN_STATUS_OK);
+          CHECK(call.fetch() == "");
+          double share = 0;
+          CHECK(call.compare(oracle(c, contents), &share) == "");
+        }
+        workspace.download();
+        CHECK(workspace.unexpected_write(std::vector<uint8_t>(workspace.size(), 1), 1) == "");
+        flashattn_plan_destroy(plan);
       }
     }
   }
