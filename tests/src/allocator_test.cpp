@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/host_allocator.h"
 #include "tests/src/fixture.h"
 
 namespace {
@@ -252,6 +253,17 @@ TEST_CASE("an allocator that answers misaligned memory counts as out of memory a
   CHECK(flashattn_create(&options, &handle) == FLASHATTN_STATUS_OUT_OF_MEMORY);
   CHECK(handle == nullptr);
   CHECK(misaligning.live == 0);
+}
+
+TEST_CASE("memory for an object whose constructor throws is given back") {
+  struct Throwing {
+    Throwing() { throw 3; }
+  };
+  CountingAllocator allocator;
+  const Host host(options_with(&allocator), 0);
+  CHECK_THROWS_AS(host_new<Throwing>(host), int);
+  CHECK(allocator.requests == 1);
+  CHECK(allocator.live == 0);
 }
 
 TEST_CASE("a callback that throws does not get past the library") {
