@@ -10,6 +10,8 @@ namespace flashattn {
 
 PlanCache::Entry *PlanCache::look_up(const flashattn_problem_t &problem) {
   for (Entry &entry : entries_) {
+    // The struct has no padding, and floats that differ in their bytes make different problems.
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
     if (entry.plan != nullptr && std::memcmp(&entry.plan->problem, &problem, sizeof problem) == 0) {
       entry.last_used = ++clock_;
       return &entry;

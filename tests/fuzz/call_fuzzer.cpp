@@ -198,8 +198,18 @@ flashattn_call_t decode_call(const Input &in, const flashattn_problem_t &problem
 
 // Puts arbitrary values at arbitrary places; pointers are set afterwards.
 void overwrite(const Input &in, bool second, void *data, size_t size) {
-  constexpr int64_t kValues[] = {0,         1,         -1,        2,          INT32_MAX,     INT32_MIN,
-                                 INT64_MAX, INT64_MIN, 1LL << 31, INT64_MIN / 2, INT64_MAX / 2, INT64_MAX / 8};
+  constexpr int64_t kValues[] = {0,
+                                 1,
+                                 -1,
+                                 2,
+                                 INT32_MAX,
+                                 INT32_MIN,
+                                 INT64_MAX,
+                                 INT64_MIN,
+                                 1LL << 31,
+                                 INT64_MIN / 2,
+                                 INT64_MAX / 2,
+                                 INT64_MAX / 8};
   for (size_t i = 0; i < in.overwrite_count(); ++i) {
     const uint8_t *bytes = in.overwrite(i);
     if ((bytes[0] % 2 == 1) != second) continue;

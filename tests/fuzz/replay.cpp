@@ -33,7 +33,8 @@ int main(int argc, char **argv) {
   const long count = std::strtol(argv[2], nullptr, 10);
   for (long i = 0; i < count; ++i) {
     std::vector<uint8_t> input = inputs[random() % inputs.size()];
-    for (size_t added = 12 * (random() % 3); added > 0; --added) input.push_back(static_cast<uint8_t>(random()));
+    for (size_t added = 12 * (random() % 3); added > 0; --added)
+      input.push_back(static_cast<uint8_t>(random()));
     for (unsigned change = random() % 8; change > 0; --change) {
       input[random() % input.size()] = static_cast<uint8_t>(random());
     }
