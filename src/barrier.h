@@ -2,7 +2,7 @@
 // The exception barrier: every entry point that can meet an exception runs its body through barrier().
 #pragma once
 
-#include <cxxabi.h>
+#include <pthread.h>
 
 #include <exception>
 #include <new>
@@ -12,10 +12,23 @@
 
 namespace flashattn {
 
-// Runs body() and turns whatever it throws into a status. Thread cancellation passes through: the C library
-// aborts the process when a cancelled thread's unwinding is stopped.
+// Holds off pthread_cancel until the end of a call. The unwinding of a cancelled thread may neither be caught nor
+// meet a noexcept function, waiting on a condition variable among them, or the process is aborted.
+class CancellationHold {
+ public:
+  CancellationHold() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancellationHold() { pthread_setcancelstate(before_, nullptr); }
+  CancellationHold(const CancellationHold &) = delete;
+  CancellationHold &operator=(const CancellationHold &) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+// Runs body() and turns whatever it throws into a status.
 template <typename Body>
 Status barrier(Body &&body) {
+  const CancellationHold hold;
   try {
     return body();
   } catch (const std::bad_alloc &) {
@@ -27,8 +40,6 @@ Status barrier(Body &&body) {
     return fail(FLASHATTN_STATUS_INTERNAL, "system error %d: %s", error.code().value(), error.what());
   } catch (const std::exception &error) {
     return fail(FLASHATTN_STATUS_INTERNAL, "internal error: %s", error.what());
-  } catch (abi::__forced_unwind &) {
-    throw;
   } catch (...) {
     return fail(FLASHATTN_STATUS_INTERNAL, "internal error: an exception of unknown type");
   }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "src/dtype.h"
+#include "src/field_check.h"
 #include "src/structs.h"
 #include "src/tensor_check.h"
 
@@ -15,10 +16,6 @@ namespace {
 constexpr int64_t kF32Size = 4;
 constexpr int64_t kInt32Size = 4;
 constexpr int64_t kInt64Size = 8;
-
-Status invalid(const char *field, int64_t value, const char *rule) {
-  return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "%s is %" PRId64 "; %s", field, value, rule);
-}
 
 bool ragged_q(const flashattn_problem_t &problem) {
   return problem.layout_q == FLASHATTN_LAYOUT_RAGGED;
@@ -34,15 +31,9 @@ bool has(const flashattn_problem_t &problem, uint64_t feature) {
 }
 
 Status check_reserved(const flashattn_call_t &call) {
-  if (call.reserved0 != 0) return invalid("reserved0", call.reserved0, "it must be 0");
-  if (call.reserved1 != 0) return invalid("reserved1", call.reserved1, "it must be 0");
-  for (const uint64_t &word : call.reserved) {
-    if (word != 0) {
-      return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "reserved[%td] is %" PRIu64 "; it must be 0",
-                  &word - std::begin(call.reserved), word);
-    }
-  }
-  return kOk;
+  if (call.reserved0 != 0) return invalid_field("reserved0", call.reserved0, "it must be 0");
+  if (call.reserved1 != 0) return invalid_field("reserved1", call.reserved1, "it must be 0");
+  return check_reserved_words(call.reserved);
 }
 
 Status check_size(const char *field, int64_t value, const char *maximum_field, int64_t maximum) {
@@ -54,7 +45,7 @@ Status check_size(const char *field, int64_t value, const char *maximum_field, i
 
 // Sizes of a layout the problem does not have.
 Status check_unused_size(const char *field, int64_t value, bool used, const char *rule) {
-  return used || value == 0 ? kOk : invalid(field, value, rule);
+  return used || value == 0 ? kOk : invalid_field(field, value, rule);
 }
 
 // ---------------------------------------------------------------------------------------------- tensors ---
@@ -203,10 +194,10 @@ Status check_page_table(const flashattn_problem_t &problem, const flashattn_call
     return check_unused_size("page_table_width", call.page_table_width, false, kRule);
   }
   if (call.page_table_width < 0) {
-    return invalid("page_table_width", call.page_table_width, "it must not be negative");
+    return invalid_field("page_table_width", call.page_table_width, "it must not be negative");
   }
   if (call.page_table_stride < 0) {
-    return invalid("page_table_stride", call.page_table_stride, "no stride may be negative");
+    return invalid_field("page_table_stride", call.page_table_stride, "no stride may be negative");
   }
   const Dimension rows[] = {{"page_table_stride", call.batch, call.page_table_stride}};
   return read ? check_array(

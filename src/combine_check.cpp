@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/combine_check.h"
 
-#include <cinttypes>
-#include <iterator>
-
 #include "src/dtype.h"
 #include "src/extent.h"
+#include "src/field_check.h"
 #include "src/problem.h"
 #include "src/structs.h"
 #include "src/tensor_check.h"
@@ -15,25 +13,16 @@ namespace {
 
 constexpr int64_t kF32Size = 4;
 
-Status invalid(const char *field, int64_t value, const char *rule) {
-  return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "%s is %" PRId64 "; %s", field, value, rule);
-}
-
 Status check_sizes(const flashattn_combine_args_t &args) {
-  for (const uint64_t &word : args.reserved) {
-    if (word != 0) {
-      return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "reserved[%td] is %" PRIu64 "; it must be 0",
-                  &word - std::begin(args.reserved), word);
-    }
-  }
-  if (args.num_parts < 1) return invalid("num_parts", args.num_parts, "it must be at least 1");
-  if (args.batch < 0) return invalid("batch", args.batch, "it must not be negative");
-  if (args.seqlen_q < 0) return invalid("seqlen_q", args.seqlen_q, "it must not be negative");
-  if (args.num_heads < 1) return invalid("num_heads", args.num_heads, "it must be at least 1");
-  if (args.head_dim_v < 1) return invalid("head_dim_v", args.head_dim_v, "it must be at least 1");
+  if (Status status = check_reserved_words(args.reserved); status != kOk) return status;
+  if (args.num_parts < 1) return invalid_field("num_parts", args.num_parts, "it must be at least 1");
+  if (args.batch < 0) return invalid_field("batch", args.batch, "it must not be negative");
+  if (args.seqlen_q < 0) return invalid_field("seqlen_q", args.seqlen_q, "it must not be negative");
+  if (args.num_heads < 1) return invalid_field("num_heads", args.num_heads, "it must be at least 1");
+  if (args.head_dim_v < 1) return invalid_field("head_dim_v", args.head_dim_v, "it must be at least 1");
   constexpr const char *kDtypes = "it must be FLASHATTN_DTYPE_F32 (1), _F16 (2) or _BF16 (3)";
-  if (!is_float_dtype(args.dtype_partial)) return invalid("dtype_partial", args.dtype_partial, kDtypes);
-  if (!is_float_dtype(args.dtype_o)) return invalid("dtype_o", args.dtype_o, kDtypes);
+  if (!is_float_dtype(args.dtype_partial)) return invalid_field("dtype_partial", args.dtype_partial, kDtypes);
+  if (!is_float_dtype(args.dtype_o)) return invalid_field("dtype_o", args.dtype_o, kDtypes);
   int64_t elements = 0;
   if (!product_within({args.batch, args.seqlen_q, args.num_heads, args.head_dim_v}, kMaxElements,
                       &elements)) {
@@ -55,7 +44,7 @@ Status check_tensor(const char *name, const flashattn_tensor_t &tensor, const fl
 Status check_parts(const char *name, const char *stride_name, const flashattn_tensor_t &tensor,
                    int64_t stride_part, const flashattn_combine_args_t &args, int64_t element_size,
                    int64_t row) {
-  if (stride_part < 0) return invalid(stride_name, stride_part, "no stride may be negative");
+  if (stride_part < 0) return invalid_field(stride_name, stride_part, "no stride may be negative");
   const Dimension dimensions[] = {{"stride_batch", args.batch, tensor.stride_batch},
                                   {"stride_seq", args.seqlen_q, tensor.stride_seq},
                                   {"stride_head", args.num_heads, tensor.stride_head},

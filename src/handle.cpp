@@ -134,6 +134,7 @@ flashattn_status_t flashattn_create(const flashattn_options_t *options, flashatt
 
 void flashattn_destroy(flashattn_handle_t *handle) {
   if (handle == nullptr) return;
+  const flashattn::CancellationHold hold;
   uint64_t live = flashattn::kLiveHandle;
   if (handle->mark.compare_exchange_strong(live, flashattn::kDestroyed)) flashattn::release_handle(handle);
 }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "src/status.h"
+
 namespace flashattn {
 namespace {
 
@@ -78,11 +80,15 @@ void Host::log(int32_t level, const char *format, ...) const noexcept {
     std::fprintf(stderr, "flashattn %s: %s\n", level_name(level), message);
     return;
   }
+  // The callback may use the library on other handles; what it breaks there is not the error being reported.
+  const SavedError before;
   try {
     log_(log_user_, level, message);
   } catch (...) {  // As in release.
+    before.restore();
     return;
   }
+  before.restore();
 }
 
 }  // namespace flashattn

@@ -2,9 +2,9 @@
 #include "src/options.h"
 
 #include <cinttypes>
-#include <iterator>
 
 #include "backends/registry.h"
+#include "src/field_check.h"
 #include "src/structs.h"
 
 namespace flashattn {
@@ -45,13 +45,7 @@ Status check_options(const flashattn_options_t *source, const Environment &envir
     return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "%s is NULL; alloc and free must be set together",
                 options->alloc == nullptr ? "alloc" : "free");
   }
-  for (const uint64_t &word : options->reserved) {
-    if (word != 0) {
-      return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "reserved[%td] is %" PRIu64 "; it must be 0",
-                  &word - std::begin(options->reserved), word);
-    }
-  }
-  return kOk;
+  return check_reserved_words(options->reserved);
 }
 
 }  // namespace flashattn

@@ -132,6 +132,7 @@ flashattn_status_t flashattn_plan_create(flashattn_handle_t *handle, const flash
 
 void flashattn_plan_destroy(flashattn_plan_t *plan) {
   if (plan == nullptr) return;
+  const flashattn::CancellationHold hold;
   uint64_t live = flashattn::kLivePlan;
   if (!plan->mark.compare_exchange_strong(live, flashattn::kDestroyed)) return;
   // What belongs to a driver that did not survive a fork is left where it is, see release_handle.

@@ -10,6 +10,7 @@
 
 #include "src/dtype.h"
 #include "src/extent.h"
+#include "src/field_check.h"
 #include "src/structs.h"
 
 namespace flashattn {
@@ -22,10 +23,6 @@ constexpr uint64_t kKnownFlags =
     FLASHATTN_FLAG_BATCH_INVARIANT | FLASHATTN_FLAG_REQUIRE_FAST | FLASHATTN_FLAG_CU_SEQLENS_INT64;
 constexpr int32_t kMaxSplits = 256;
 
-Status invalid(const char *field, int64_t value, const char *rule) {
-  return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "%s is %" PRId64 "; %s", field, value, rule);
-}
-
 bool is_ragged(int32_t layout) {
   return layout == FLASHATTN_LAYOUT_RAGGED;
 }
@@ -34,14 +31,8 @@ bool is_paged(int32_t layout) {
 }
 
 Status check_reserved(const flashattn_problem_t &problem) {
-  if (problem.reserved0 != 0) return invalid("reserved0", problem.reserved0, "it must be 0");
-  for (const uint64_t &word : problem.reserved) {
-    if (word != 0) {
-      return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "reserved[%td] is %" PRIu64 "; it must be 0",
-                  &word - std::begin(problem.reserved), word);
-    }
-  }
-  return kOk;
+  if (problem.reserved0 != 0) return invalid_field("reserved0", problem.reserved0, "it must be 0");
+  return check_reserved_words(problem.reserved);
 }
 
 Status check_operand_dtype(const char *field, int32_t dtype) {
@@ -49,7 +40,7 @@ Status check_operand_dtype(const char *field, int32_t dtype) {
   if (dtype == FLASHATTN_DTYPE_FP8_E4M3 || dtype == FLASHATTN_DTYPE_I8) {
     return fail(FLASHATTN_STATUS_UNSUPPORTED, "%s is %d; no kernel takes 8-bit Q, K or V yet", field, dtype);
   }
-  return invalid(field, dtype, "it must be FLASHATTN_DTYPE_F32 (1), _F16 (2) or _BF16 (3)");
+  return invalid_field(field, dtype, "it must be FLASHATTN_DTYPE_F32 (1), _F16 (2) or _BF16 (3)");
 }
 
 Status normalise_dtypes(flashattn_problem_t *problem) {
@@ -61,46 +52,48 @@ Status normalise_dtypes(flashattn_problem_t *problem) {
   if (Status status = check_operand_dtype("dtype_kv", problem->dtype_kv); status != kOk) return status;
   if (problem->dtype_o == 0) problem->dtype_o = problem->dtype_q;
   if (!is_float_dtype(problem->dtype_o)) {
-    return invalid("dtype_o", problem->dtype_o,
-                   "it must be 0 (dtype_q), FLASHATTN_DTYPE_F32 (1), _F16 (2) or _BF16 (3)");
+    return invalid_field("dtype_o", problem->dtype_o,
+                         "it must be 0 (dtype_q), FLASHATTN_DTYPE_F32 (1), _F16 (2) or _BF16 (3)");
   }
   if (problem->dtype_bias != 0 && !is_float_dtype(problem->dtype_bias) &&
       problem->dtype_bias != FLASHATTN_DTYPE_U8) {
-    return invalid("dtype_bias", problem->dtype_bias,
-                   "it must be 0 (no bias), FLASHATTN_DTYPE_F32 (1), _F16 (2), _BF16 (3) or _U8 (6)");
+    return invalid_field("dtype_bias", problem->dtype_bias,
+                         "it must be 0 (no bias), FLASHATTN_DTYPE_F32 (1), _F16 (2), _BF16 (3) or _U8 (6)");
   }
   if (problem->precision_f32 < FLASHATTN_PRECISION_IEEE ||
       problem->precision_f32 > FLASHATTN_PRECISION_TF32X3) {
-    return invalid("precision_f32", problem->precision_f32,
-                   "it must be FLASHATTN_PRECISION_IEEE (0), _TF32 (1) or _TF32X3 (2)");
+    return invalid_field("precision_f32", problem->precision_f32,
+                         "it must be FLASHATTN_PRECISION_IEEE (0), _TF32 (1) or _TF32X3 (2)");
   }
   return kOk;
 }
 
 Status normalise_heads(flashattn_problem_t *problem) {
-  if (problem->num_heads_q < 1) return invalid("num_heads_q", problem->num_heads_q, "it must be at least 1");
+  if (problem->num_heads_q < 1)
+    return invalid_field("num_heads_q", problem->num_heads_q, "it must be at least 1");
   if (problem->num_heads_kv < 1)
-    return invalid("num_heads_kv", problem->num_heads_kv, "it must be at least 1");
+    return invalid_field("num_heads_kv", problem->num_heads_kv, "it must be at least 1");
   if (problem->num_heads_q % problem->num_heads_kv != 0) {
     return fail(FLASHATTN_STATUS_INVALID_ARGUMENT,
                 "num_heads_kv is %d; it must divide num_heads_q, which is %d", problem->num_heads_kv,
                 problem->num_heads_q);
   }
-  if (problem->head_dim < 1) return invalid("head_dim", problem->head_dim, "it must be at least 1");
+  if (problem->head_dim < 1) return invalid_field("head_dim", problem->head_dim, "it must be at least 1");
   if (problem->head_dim_v == 0) problem->head_dim_v = problem->head_dim;
   if (problem->head_dim_v < 1) {
-    return invalid("head_dim_v", problem->head_dim_v, "it must be at least 1, or 0 for head_dim");
+    return invalid_field("head_dim_v", problem->head_dim_v, "it must be at least 1, or 0 for head_dim");
   }
   return kOk;
 }
 
 Status check_layouts(const flashattn_problem_t &problem) {
   if (problem.layout_q != FLASHATTN_LAYOUT_DENSE && !is_ragged(problem.layout_q)) {
-    return invalid("layout_q", problem.layout_q, "it must be FLASHATTN_LAYOUT_DENSE (0) or _RAGGED (1)");
+    return invalid_field("layout_q", problem.layout_q,
+                         "it must be FLASHATTN_LAYOUT_DENSE (0) or _RAGGED (1)");
   }
   if (problem.layout_kv < FLASHATTN_LAYOUT_DENSE || problem.layout_kv > FLASHATTN_LAYOUT_PAGED_CSR) {
-    return invalid("layout_kv", problem.layout_kv,
-                   "it must be FLASHATTN_LAYOUT_DENSE (0), _RAGGED (1), _PAGED (2) or _PAGED_CSR (3)");
+    return invalid_field("layout_kv", problem.layout_kv,
+                         "it must be FLASHATTN_LAYOUT_DENSE (0), _RAGGED (1), _PAGED (2) or _PAGED_CSR (3)");
   }
   if (problem.dtype_bias != 0 && is_ragged(problem.layout_q)) {
     return fail(FLASHATTN_STATUS_UNSUPPORTED,
@@ -124,23 +117,23 @@ Status check_layouts(const flashattn_problem_t &problem) {
 
 // A maximum that only one layout reads must be zero with the others: a caller who set it meant that layout.
 Status check_layout_maximum(const char *field, int64_t value, bool used, const char *rule) {
-  if (value < 0) return invalid(field, value, "it must not be negative");
-  if (!used && value != 0) return invalid(field, value, rule);
+  if (value < 0) return invalid_field(field, value, "it must not be negative");
+  if (!used && value != 0) return invalid_field(field, value, rule);
   return kOk;
 }
 
 Status check_maxima(const flashattn_problem_t &problem) {
-  if (problem.max_batch < 0) return invalid("max_batch", problem.max_batch, "it must not be negative");
+  if (problem.max_batch < 0) return invalid_field("max_batch", problem.max_batch, "it must not be negative");
   if (problem.max_seqlen_q < 0)
-    return invalid("max_seqlen_q", problem.max_seqlen_q, "it must not be negative");
+    return invalid_field("max_seqlen_q", problem.max_seqlen_q, "it must not be negative");
   if (problem.max_seqlen_kv < 0)
-    return invalid("max_seqlen_kv", problem.max_seqlen_kv, "it must not be negative");
+    return invalid_field("max_seqlen_kv", problem.max_seqlen_kv, "it must not be negative");
   const bool paged = is_paged(problem.layout_kv);
   if (paged && problem.page_size < 1) {
-    return invalid("page_size", problem.page_size, "it must be at least 1 with a paged layout_kv");
+    return invalid_field("page_size", problem.page_size, "it must be at least 1 with a paged layout_kv");
   }
   if (!paged && problem.page_size != 0) {
-    return invalid("page_size", problem.page_size, "it must be 0 unless layout_kv is paged");
+    return invalid_field("page_size", problem.page_size, "it must be 0 unless layout_kv is paged");
   }
   if (Status status = check_layout_maximum("max_total_q", problem.max_total_q, is_ragged(problem.layout_q),
                                            "it must be 0 unless layout_q is ragged");
@@ -239,18 +232,18 @@ Status normalise_scores(flashattn_problem_t *problem) {
 
 Status normalise_mask(flashattn_problem_t *problem) {
   if (problem->causal != 0 && problem->causal != 1)
-    return invalid("causal", problem->causal, "it must be 0 or 1");
+    return invalid_field("causal", problem->causal, "it must be 0 or 1");
   if ((problem->features & FLASHATTN_FEATURE_WINDOW) == 0) {
     constexpr const char *kRule = "it must be 0 unless features has FLASHATTN_FEATURE_WINDOW";
-    if (problem->window_left != 0) return invalid("window_left", problem->window_left, kRule);
-    if (problem->window_right != 0) return invalid("window_right", problem->window_right, kRule);
+    if (problem->window_left != 0) return invalid_field("window_left", problem->window_left, kRule);
+    if (problem->window_right != 0) return invalid_field("window_right", problem->window_right, kRule);
     return kOk;
   }
   if (problem->window_left < -1) {
-    return invalid("window_left", problem->window_left, "it must be at least 0, or -1 for unbounded");
+    return invalid_field("window_left", problem->window_left, "it must be at least 0, or -1 for unbounded");
   }
   if (problem->window_right < -1) {
-    return invalid("window_right", problem->window_right, "it must be at least 0, or -1 for unbounded");
+    return invalid_field("window_right", problem->window_right, "it must be at least 0, or -1 for unbounded");
   }
   if (problem->causal == 1) problem->window_right = 0;
   const bool right_open = problem->window_right == -1 || problem->causal == 1;
@@ -264,10 +257,11 @@ Status normalise_mask(flashattn_problem_t *problem) {
 
 Status check_choices(const flashattn_problem_t &problem) {
   if (problem.num_splits < 0 || problem.num_splits > kMaxSplits) {
-    return invalid("num_splits", problem.num_splits, "it must be in 0..256");
+    return invalid_field("num_splits", problem.num_splits, "it must be in 0..256");
   }
   if (problem.num_splits != 0 && (problem.flags & FLASHATTN_FLAG_BATCH_INVARIANT) != 0) {
-    return invalid("num_splits", problem.num_splits, "it must be 0 with FLASHATTN_FLAG_BATCH_INVARIANT");
+    return invalid_field("num_splits", problem.num_splits,
+                         "it must be 0 with FLASHATTN_FLAG_BATCH_INVARIANT");
   }
   return kOk;
 }

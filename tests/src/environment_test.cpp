@@ -202,6 +202,21 @@ TEST_CASE("nothing is printed unless FLASHATTN_LOG asks, and then no more than i
   CHECK(contains(debug, "opened cpu"));
 }
 
+TEST_CASE("a log callback that uses the library leaves the error it was told of") {
+  const Outcome outcome = in_child(nullptr, nullptr, [] {
+    flashattn_options_t options = FLASHATTN_OPTIONS_INIT;
+    options.device = 66;
+    options.backend = FLASHATTN_BACKEND_CPU;
+    options.log = [](void * /*user*/, int32_t /*level*/, const char * /*message*/) {
+      flashattn_create(nullptr, nullptr);
+    };
+    flashattn_handle_t *handle = nullptr;
+    if (flashattn_create(&options, &handle) != FLASHATTN_STATUS_INVALID_DEVICE) return 1;
+    return error_names({"device is 66"}) ? 0 : 2;
+  });
+  CHECK(outcome.exit_code == 0);
+}
+
 TEST_CASE("a log callback gets every level and standard error nothing") {
   const Outcome outcome = in_child(nullptr, "debug", [] {
     struct Log {

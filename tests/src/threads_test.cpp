@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One handle, many threads. Run under ThreadSanitizer too.
 #include <doctest/doctest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -120,6 +121,47 @@ TEST_CASE("64 threads open, use and close handles of their own") {
     flashattn_destroy(handle);
   });
   CHECK(failures == 0);
+}
+
+TEST_CASE("a thread cancelled inside a call is cancelled after it") {
+  struct Call {
+    Fixture fixture;
+    std::atomic<bool> returned{false};
+  } call;
+  const auto body = [](void *argument) -> void * {
+    auto *shared = static_cast<Call *>(argument);
+    flashattn_options_t options = FLASHATTN_OPTIONS_INIT;
+    options.backend = FLASHATTN_BACKEND_CPU;
+    options.num_threads = 2;
+    options.log = [](void * /*user*/, int32_t /*level*/, const char * /*message*/) { pthread_testcancel(); };
+    int before = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_cancel(pthread_self());
+    flashattn_handle_t *handle = nullptr;
+    const auto enabled = [](auto function) {
+      int off = 0;
+      pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &off);
+      const auto result = function();
+      pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &off);
+      return result;
+    };
+    const flashattn_status_t created = enabled([&] { return flashattn_create(&options, &handle); });
+    const flashattn_status_t attended = enabled([&] {
+      return flashattn_attention(handle, &shared->fixture.problem, &shared->fixture.call, nullptr);
+    });
+    flashattn_destroy(handle);
+    shared->returned = created == FLASHATTN_STATUS_OK && attended == FLASHATTN_STATUS_OK;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+    pthread_testcancel();
+    return nullptr;
+  };
+  pthread_t thread;
+  REQUIRE(pthread_create(&thread, nullptr, body, &call) == 0);
+  void *result = nullptr;
+  REQUIRE(pthread_join(thread, &result) == 0);
+  CHECK((result == PTHREAD_CANCELED));
+  CHECK(call.returned);
+  CHECK(call.fixture.o.all_written());
 }
 
 TEST_CASE("64 threads over 20 streams of an asynchronous device share its 16 workspaces") {

@@ -30,9 +30,10 @@ inline constexpr int32_t kValuePanel = kValueVectors * kLanes;
 // Scores are computed for whole groups of keys: behind a block's last key that key is repeated this often at
 // most.
 inline constexpr int32_t kKeyPad = 8;
-// Tiles of at most this many rows take their scores as dot products straight from K, without packing
-// anything.
-inline constexpr int32_t kDotRows = 4;
+// Tiles of at most this many rows per KV head take their scores as dot products straight from K, without
+// packing anything.
+inline constexpr int32_t kDotRows = 8;
+inline constexpr int32_t kMostHeads = 8;  // KV heads of a tile
 
 static_assert(kPanel % kValueRows == 0);
 
@@ -44,7 +45,7 @@ struct Scratch {
   float *q;           // per KV head panels of [dim][kPanel]; for dot products rows of round_up(dim, kLanes)
   float *k;           // rows of round_up(dim, kLanes)
   float *v;           // panels of [keys][kValuePanel], the last one narrower
-  float *s;           // [keys + kKeyPad][kPanel]: scores, then probabilities, of one panel
+  float *s;           // scores, then probabilities: [keys + kKeyPad][kPanel] of one panel, or of all rows
   float *bias;        // [keys][kPanel], where there is a bias
   float *max;         // [KV heads][rows rounded up to panels]
   float *sum;         // likewise
@@ -61,7 +62,8 @@ HWY_INLINE Scratch carve_scratch(Carver *carver, const Shape &shape, const Block
   scratch.q = carver->take<float>(panel_rows * dim);
   scratch.k = carver->take<float>(keys * dim);
   scratch.v = carver->take<float>(keys * dim_v);
-  scratch.s = carver->take<float>(static_cast<int64_t>(keys + kKeyPad) * kPanel);
+  const int32_t dot_lanes = round_up(blocking.heads * std::min(blocking.rows, kDotRows), kLanes);
+  scratch.s = carver->take<float>(static_cast<int64_t>(keys + kKeyPad) * std::max(kPanel, dot_lanes));
   if (shape.dtype_bias != 0) scratch.bias = carver->take<float>(static_cast<int64_t>(keys) * kPanel);
   scratch.max = carver->take<float>(panel_rows);
   scratch.sum = carver->take<float>(panel_rows);
@@ -95,6 +97,22 @@ class Ahead {
   int32_t k_bytes_;
   int32_t v_bytes_;
   int32_t done_ = 0;
+};
+
+// The rows of a block of K or V for several KV heads: row j of head h is h * head_stride bytes behind row j
+// of the first one.
+struct RowsOfHeads {
+  const char *const *rows;
+  int64_t head_stride;
+  int32_t n;
+  int32_t bytes;  // of a row
+
+  HWY_INLINE const char *at(int32_t j, int32_t h) const { return rows[j] + h * head_stride; }
+
+  HWY_INLINE void prefetch(int32_t j, int32_t h) const {
+    if (j >= n) return;
+    for (int32_t b = 0; b < bytes; b += 64) hwy::Prefetch(at(j, h) + b);
+  }
 };
 
 }  // namespace flashattn::cpu::HWY_NAMESPACE

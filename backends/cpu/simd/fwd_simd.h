@@ -21,15 +21,18 @@ HWY_INLINE Blocking choose_blocking(const Shape &shape, int64_t max_rows) {
   constexpr int32_t kCacheFloats = 320 * 1024 / 4;
   constexpr int32_t kMostRows = 192;
   constexpr int32_t kFewRows = 16;
-  constexpr int32_t kMostHeads = 8;
-  constexpr int32_t kKeysOfManyHeads = 32;
+  constexpr int32_t kKeysOfFewRows = 32;
+  // Rows of a token with 1024 elements lie 4 KiB apart in f32 and share their sets of an 8-way L1.
+  constexpr int32_t kKeysOfManyHeads = 8;
   const int32_t dims = shape.dim + shape.dim_v;
   Blocking blocking{};
   blocking.keys = dims <= 256 ? 128 : 64;
   const int32_t rows = std::min(kMostRows, kCacheFloats / dims - blocking.keys);
   blocking.rows = static_cast<int32_t>(std::min<int64_t>(std::max(rows / kPanel * kPanel, kPanel), max_rows));
   blocking.heads = max_rows <= kFewRows ? std::min(kMostHeads, shape.heads_kv) : 1;
-  if (blocking.heads > 1 && !shape.batch_invariant) blocking.keys = kKeysOfManyHeads;
+  if (max_rows <= kFewRows && !shape.batch_invariant) {
+    blocking.keys = max_rows <= kDotRows && blocking.heads > 1 ? kKeysOfManyHeads : kKeysOfFewRows;
+  }
   Carver carver(nullptr);
   carve_scratch(&carver, shape, blocking);
   blocking.scratch_size = carver.size();
@@ -84,10 +87,12 @@ HWY_INLINE Sight sight_of(const Tile &tile, int32_t first, int32_t rows, const K
   return bottom.begin <= block.begin && end <= top.end ? Sight::kAll : Sight::kSome;
 }
 
-// Softcap, ALiBi, bias and mask where there are any, then the softmax. max and sum are the panel's.
+// Softcap, ALiBi, bias and mask where there are any, then the softmax, for rows first .. first + rows - 1 of
+// the tile, at most kPanel. s, max, sum and keep begin at their lanes; s has stride_s floats per key.
 template <int32_t kVectors>
-HWY_NOINLINE void finish_scores(const Tile &tile, const Scratch &scratch, int32_t first, int32_t rows,
-                                Sight sight, const KeyBlock &block, float *max, float *sum, float *keep) {
+HWY_NOINLINE void finish_scores(const Tile &tile, float *bias, int32_t first, int32_t rows, Sight sight,
+                                const KeyBlock &block, float *s, int32_t stride_s, float *max, float *sum,
+                                float *keep) {
   const Shape &shape = *tile.shape;
   if (sight != Sight::kAll || shape.softcap > 0.0F || shape.alibi || shape.dtype_bias != 0) {
     PanelRules rules;
@@ -95,38 +100,59 @@ HWY_NOINLINE void finish_scores(const Tile &tile, const Scratch &scratch, int32_
     if (shape.dtype_bias != 0) {
       for (int32_t r = 0; r < rows; ++r) {
         bias_row(shape, tile.call->bias, tile.sequence, head_of(tile, first + r), query_of(tile, first + r),
-                 block.begin, block.n, scratch.bias + r, kPanel);
+                 block.begin, block.n, bias + r, kPanel);
       }
     }
-    modify_scores<kVectors>(shape, rules, scratch.bias, block.n, scratch.s);
+    modify_scores<kVectors>(shape, rules, bias, block.n, s, stride_s);
   }
-  softmax_step<kVectors>(block.n, scratch.s, max, sum, keep);
+  softmax_step<kVectors>(block.n, s, stride_s, max, sum, keep);
 }
 
-// Few rows: K and V are read once, where they lie.
+// Few rows: K and V are read once, where they lie, all heads of a block together.
 template <int32_t kDtype, int32_t kRows>
 HWY_INLINE void dot_tile(const Tile &tile, const Blocking &blocking, Scratch scratch, const State &state) {
   const Shape &shape = *tile.shape;
-  const int64_t stride_q = round_up(shape.dim, kLanes);
-  alignas(64) float keep[kPanel];
+  const flashattn_call_t &call = *tile.call;
+  const int32_t all_rows = tile.heads * kRows;
+  const int32_t stride_s = round_up(all_rows, kLanes);
+  alignas(64) float keep[kMostHeads * kDotRows];
   copy_queries(tile, scratch.q);
+  // Rows of the first head; the others are found from them.
   KeyBlock block = first_block(tile, blocking);
   find_rows(tile, blocking, block, scratch.rows);
   while (block.n > 0) {
-    const KeyBlock next = next_block(tile, blocking, block);
+    KeyBlock next = block;
+    next.head = tile.heads - 1;
+    next = next_block(tile, blocking, next);
     find_rows(tile, blocking, next, scratch.next_rows);
-    Ahead ahead = look_ahead(tile, blocking, next, scratch.next_rows);
-    const int32_t first = block.head * kRows;
-    const int32_t lane = block.head * kPanel;
-    dot_panel<kDtype, kRows>(scratch.rows, block.n, scratch.q + first * stride_q, shape.dim, shape.scale,
-                             &ahead, scratch.s);
-    finish_scores<1>(tile, scratch, first, kRows, sight_of(tile, first, kRows, block), block,
-                     scratch.max + lane, scratch.sum + lane, keep);
-    value_direct<kDtype, kRows>(scratch.s, block.n, scratch.rows + blocking.keys + kKeyPad, shape.dim_v, keep,
-                                &ahead, state.o + first * state.stride_o, state.stride_o);
+    const int64_t k_stride = call.k.stride_head * kElementSize<kDtype>;
+    const int64_t v_stride = call.v.stride_head * kElementSize<kDtype>;
+    const int32_t k_bytes = shape.dim * kElementSize<kDtype>;
+    const RowsOfHeads k{scratch.rows, k_stride, block.n, k_bytes};
+    const RowsOfHeads v{scratch.rows + blocking.keys + kKeyPad, v_stride, block.n,
+                        shape.dim_v * kElementSize<kDtype>};
+    const RowsOfHeads next_k{scratch.next_rows, k_stride, next.n, k_bytes};
+
+    dot_panel<kDtype, kRows>(k, v, tile.heads, scratch.q, shape.dim, shape.scale, scratch.s, stride_s);
+    const Sight sight = sight_of(tile, 0, kRows, block);
+    for (int32_t lane = 0; lane < all_rows; lane += kPanel) {
+      const int32_t rows = std::min(kPanel, all_rows - lane);
+      with_count<kPanelVectors>((rows + kLanes - 1) / kLanes, [&](auto vectors) HWY_ATTR {
+        finish_scores<decltype(vectors)::value>(tile, scratch.bias, lane, rows, sight, block,
+                                                scratch.s + lane, stride_s, scratch.max + lane,
+                                                scratch.sum + lane, keep + lane);
+      });
+    }
+    for (int32_t h = 0; h < tile.heads; ++h) {
+      for (int32_t j = 0; j < next.n; ++j) next_k.prefetch(j, h);
+      value_direct<kDtype, kRows>(scratch.s + h * kRows, stride_s, v, h, shape.dim_v, keep + h * kRows,
+                                  state.o + h * kRows * state.stride_o, state.stride_o);
+    }
     std::swap(scratch.rows, scratch.next_rows);
     block = next;
   }
+  std::copy_n(scratch.max, all_rows, state.max);
+  std::copy_n(scratch.sum, all_rows, state.sum);
 }
 
 // A block of K and V into f32 and the microkernels' order. scratch.rows then points to the packed K.
@@ -165,14 +191,18 @@ HWY_INLINE void panel_tile(const Tile &tile, const Blocking &blocking, Scratch s
         constexpr int32_t kVectors = decltype(vectors)::value;
         score_panel<kVectors>(keys, block.n, scratch.q + static_cast<int64_t>(lane) * shape.dim, shape.dim,
                               shape.scale, rows_ahead, &ahead, scratch.s);
-        finish_scores<kVectors>(tile, scratch, first, rows, sight, block, scratch.max + lane,
-                                scratch.sum + lane, keep);
+        finish_scores<kVectors>(tile, scratch.bias, first, rows, sight, block, scratch.s, kPanel,
+                                scratch.max + lane, scratch.sum + lane, keep);
       });
       value_panel(scratch.s, rows, block.n, scratch.v, shape.dim_v, keep, state.o + first * state.stride_o,
                   state.stride_o);
     }
     std::swap(scratch.rows, scratch.next_rows);
     block = next;
+  }
+  for (int32_t h = 0; h < tile.heads; ++h) {
+    std::copy_n(scratch.max + h * panel_rows, tile.rows, state.max + h * tile.rows);
+    std::copy_n(scratch.sum + h * panel_rows, tile.rows, state.sum + h * tile.rows);
   }
 }
 
@@ -192,10 +222,6 @@ HWY_INLINE void run_tile(const Tile &tile, const Blocking &blocking, void *memor
     });
   } else {
     panel_tile(tile, blocking, scratch, state);
-  }
-  for (int32_t h = 0; h < tile.heads; ++h) {
-    std::copy_n(scratch.max + h * panel_rows, tile.rows, state.max + h * tile.rows);
-    std::copy_n(scratch.sum + h * panel_rows, tile.rows, state.sum + h * tile.rows);
   }
 }
 

@@ -35,10 +35,10 @@ HWY_NOINLINE inline void fill_rules(const Tile &tile, int32_t first, int32_t row
   }
 }
 
-// s and bias are [n][kPanel]; bias is nullptr when there is none.
+// s has stride_s floats per key, bias kPanel; bias is nullptr when there is none.
 template <int32_t kVectors>
 HWY_INLINE void modify_scores(const Shape &shape, const PanelRules &rules, const float *bias, int32_t n,
-                              float *HWY_RESTRICT s) {
+                              float *HWY_RESTRICT s, int32_t stride_s) {
   const F32 f32;
   const Vector minus_inf = hn::Set(f32, -HUGE_VALF);
   const Vector cap = hn::Set(f32, shape.softcap);
@@ -49,7 +49,7 @@ HWY_INLINE void modify_scores(const Shape &shape, const PanelRules &rules, const
     const Vector position = hn::Load(f32, rules.position + lane);
     const Vector slope = hn::Load(f32, rules.slope + lane);
     for (int32_t j = 0; j < n; ++j) {
-      float *at = s + static_cast<int64_t>(j) * kPanel + lane;
+      float *at = s + static_cast<int64_t>(j) * stride_s + lane;
       const Vector key = hn::Set(f32, static_cast<float>(j));
       Vector score = hn::Load(f32, at);
       if (shape.softcap > 0.0F) score = hn::Mul(cap, tanh(hn::Div(score, cap)));

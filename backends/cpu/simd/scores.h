@@ -46,21 +46,23 @@ HWY_NOINLINE void score_panel(const float *const *k, int32_t n, const float *q, 
   }
 }
 
-// kKeys keys x kRows query rows as dot products along the dimension, K straight from its tensor. q has rows
-// of round_up(dim, kLanes), zero behind dim.
+// kKeys keys x kRows query rows as dot products along the dimension, K straight from its tensor: scores of
+// key j at s + j * stride_s. q has rows of round_up(dim, kLanes), zero behind dim.
 template <int32_t kDtype, int32_t kKeys, int32_t kRows>
-HWY_INLINE void dot_block(const char *const *k, const float *HWY_RESTRICT q, int32_t dim, float scale,
-                          float *HWY_RESTRICT s) {
+HWY_INLINE void dot_block(const RowsOfHeads &k, int32_t first_key, int32_t head, const float *HWY_RESTRICT q,
+                          int32_t dim, float scale, float *HWY_RESTRICT s, int32_t stride_s) {
   const F32 f32;
   constexpr int32_t kSums = (kKeys * kRows + 3) / 4 * 4;
   Vector acc[kSums];
   for (Vector &a : acc) a = hn::Zero(f32);
-  const int32_t stride = round_up(dim, kLanes);
+  const char *rows[kKeys];
+  for (int32_t j = 0; j < kKeys; ++j) rows[j] = k.at(first_key + j, head);
+  const int32_t stride_q = round_up(dim, kLanes);
   const auto step = [&](int32_t c, const auto &key_at) HWY_ATTR {
     Vector keys[kKeys];
-    for (int32_t j = 0; j < kKeys; ++j) keys[j] = key_at(k[j]);
+    for (int32_t j = 0; j < kKeys; ++j) keys[j] = key_at(rows[j]);
     for (int32_t r = 0; r < kRows; ++r) {
-      const Vector query = hn::Load(f32, q + r * stride + c);
+      const Vector query = hn::Load(f32, q + r * stride_q + c);
       for (int32_t j = 0; j < kKeys; ++j) acc[j * kRows + r] = hn::MulAdd(keys[j], query, acc[j * kRows + r]);
     }
   };
@@ -79,20 +81,25 @@ HWY_INLINE void dot_block(const char *const *k, const float *HWY_RESTRICT q, int
     hn::Store(hn::Mul(sum_lanes(acc[t], acc[t + 1], acc[t + 2], acc[t + 3]), factor), four, sums + t);
   }
   for (int32_t j = 0; j < kKeys; ++j) {
-    for (int32_t r = 0; r < kRows; ++r) s[j * kPanel + r] = sums[j * kRows + r];
+    for (int32_t r = 0; r < kRows; ++r) s[j * stride_s + r] = sums[j * kRows + r];
   }
 }
 
-// As score_panel.
+// All keys of the block, and up to kKeyPad behind, for kRows rows of each head: token by token, as most
+// caches lie in memory. Row r of head h gets lane h * kRows + r. Fetches V beside.
 template <int32_t kDtype, int32_t kRows>
-HWY_NOINLINE void dot_panel(const char *const *k, int32_t n, const float *q, int32_t dim, float scale,
-                            Ahead *ahead, float *s) {
-  // Accumulators for 16 registers; a single row has its one operand from memory.
-  constexpr int32_t kKeys = kRows == 1 ? 8 : 12 / kRows;
+HWY_NOINLINE void dot_panel(const RowsOfHeads &k, const RowsOfHeads &v, int32_t heads, const float *q,
+                            int32_t dim, float scale, float *s, int32_t stride_s) {
+  // Eight to twelve accumulators: enough for the latency of two pipes, few enough for 16 registers.
+  constexpr int32_t kKeys = kRows <= 4 ? 8 / kRows / 2 * 2 : kRows <= 6 ? 2 : 1;
   static_assert(kKeys <= kKeyPad);
-  for (int32_t j = 0; j < n; j += kKeys) {
-    ahead->fetch(kKeys);
-    dot_block<kDtype, kKeys, kRows>(k + j, q, dim, scale, s + static_cast<int64_t>(j) * kPanel);
+  const int64_t head_q = static_cast<int64_t>(kRows) * round_up(dim, kLanes);
+  for (int32_t j = 0; j < k.n; j += kKeys) {
+    for (int32_t h = 0; h < heads; ++h) {
+      for (int32_t t = 0; t < kKeys; ++t) v.prefetch(j + t, h);
+      dot_block<kDtype, kKeys, kRows>(k, j, h, q + h * head_q, dim, scale,
+                                      s + static_cast<int64_t>(j) * stride_s + h * kRows, stride_s);
+    }
   }
 }
 

@@ -8,11 +8,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashattn::cpu::HWY_NAMESPACE {
 
-// Turns n keys' scores s [n][kPanel] into exp(s - m) with the new maximum m, and updates max and sum. keep is
-// what the o accumulated so far is to be multiplied by, exp(m_old - m). While a row has seen nothing but -inf
-// its exponents are taken against 0, so that nothing becomes -inf - -inf.
+// Turns n keys' scores, stride_s floats per key, into exp(s - m) with the new maximum m, and updates max and
+// sum. keep is what the o accumulated so far is to be multiplied by, exp(m_old - m). While a row has seen
+// nothing but -inf its exponents are taken against 0, so that nothing becomes -inf - -inf.
 template <int32_t kVectors>
-HWY_INLINE void softmax_step(int32_t n, float *HWY_RESTRICT s, float *HWY_RESTRICT max,
+HWY_INLINE void softmax_step(int32_t n, float *HWY_RESTRICT s, int32_t stride_s, float *HWY_RESTRICT max,
                              float *HWY_RESTRICT sum, float *HWY_RESTRICT keep) {
   const F32 f32;
   const Vector minus_inf = hn::Set(f32, -HUGE_VALF);
@@ -21,7 +21,7 @@ HWY_INLINE void softmax_step(int32_t n, float *HWY_RESTRICT s, float *HWY_RESTRI
   Vector added[kVectors];
   for (int32_t v = 0; v < kVectors; ++v) m[v] = hn::Load(f32, max + v * kLanes);
   for (int32_t j = 0; j < n; ++j) {
-    const float *row = s + static_cast<int64_t>(j) * kPanel;
+    const float *row = s + static_cast<int64_t>(j) * stride_s;
     // A NaN score may or may not survive this; it always survives in the sum.
     for (int32_t v = 0; v < kVectors; ++v) m[v] = hn::Max(m[v], hn::Load(f32, row + v * kLanes));
   }
@@ -30,7 +30,7 @@ HWY_INLINE void softmax_step(int32_t n, float *HWY_RESTRICT s, float *HWY_RESTRI
     added[v] = hn::Zero(f32);
   }
   for (int32_t j = 0; j < n; ++j) {
-    float *row = s + static_cast<int64_t>(j) * kPanel;
+    float *row = s + static_cast<int64_t>(j) * stride_s;
     for (int32_t v = 0; v < kVectors; ++v) {
       const Vector p = exp_negative(hn::Sub(hn::Load(f32, row + v * kLanes), shift[v]));
       hn::Store(p, f32, row + v * kLanes);

@@ -10,8 +10,8 @@ namespace flashattn::cpu::HWY_NAMESPACE {
 // kRows rows x kVectors vectors of columns, the sum over the block formed apart from o: one rounding per
 // block instead of one per key. value(j, v) is vector v of key j's columns.
 template <int32_t kRows, int32_t kVectors, typename Value>
-HWY_INLINE void value_block(const float *HWY_RESTRICT p, int32_t n, const Value &value, const float *keep,
-                            float *HWY_RESTRICT o, int64_t stride_o) {
+HWY_INLINE void value_block(const float *HWY_RESTRICT p, int32_t stride_p, int32_t n, const Value &value,
+                            const float *keep, float *HWY_RESTRICT o, int64_t stride_o) {
   const F32 f32;
   Vector acc[kRows][kVectors];
   for (auto &row : acc) {
@@ -24,7 +24,7 @@ HWY_INLINE void value_block(const float *HWY_RESTRICT p, int32_t n, const Value 
       const Vector weight = hn::Set(f32, p[r]);
       for (int32_t v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(weight, columns[v], acc[r][v]);
     }
-    p += kPanel;
+    p += stride_p;
   }
   for (int32_t r = 0; r < kRows; ++r) {
     const Vector factor = hn::Set(f32, keep[r]);
@@ -48,36 +48,38 @@ HWY_NOINLINE inline void value_panel(const float *p, int32_t rows, int32_t n, co
       };
       int32_t r = 0;
       for (; r + kValueRows <= rows; r += kValueRows) {
-        value_block<kValueRows, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c, stride_o);
+        value_block<kValueRows, kVectors>(p + r, kPanel, n, value, keep + r, o + r * stride_o + c, stride_o);
       }
       for (; r + 2 <= rows; r += 2) {
-        value_block<2, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c, stride_o);
+        value_block<2, kVectors>(p + r, kPanel, n, value, keep + r, o + r * stride_o + c, stride_o);
       }
-      if (r < rows) value_block<1, kVectors>(p + r, n, value, keep + r, o + r * stride_o + c, stride_o);
+      if (r < rows)
+        value_block<1, kVectors>(p + r, kPanel, n, value, keep + r, o + r * stride_o + c, stride_o);
     });
   }
 }
 
-// kRows <= kDotRows rows with V straight from its tensor.
+// kRows <= kDotRows rows of one head with V straight from its tensor.
 template <int32_t kDtype, int32_t kRows>
-HWY_NOINLINE void value_direct(const float *p, int32_t n, const char *const *v, int32_t dim_v,
-                               const float *keep, Ahead *ahead, float *o, int64_t stride_o) {
-  constexpr int32_t kVectors = 8 / kRows;
+HWY_NOINLINE void value_direct(const float *p, int32_t stride_p, const RowsOfHeads &v, int32_t head,
+                               int32_t dim_v, const float *keep, float *o, int64_t stride_o) {
+  constexpr int32_t kVectors = kRows <= 4 ? 8 / kRows : kRows <= 6 ? 2 : 1;
+  const char *const *rows = v.rows;
+  int64_t at = head * v.head_stride;  // bytes behind the row
   int32_t c = 0;
   for (; c + kVectors * kLanes <= dim_v; c += kVectors * kLanes) {
-    const int32_t rows_ahead = c == 0 ? 1 : 0;
-    const auto value = [&](int32_t j, int32_t w) HWY_ATTR {
-      if (w == 0) ahead->fetch(rows_ahead);
-      return load<kDtype>(v[j], c + w * kLanes);
-    };
-    value_block<kRows, kVectors>(p, n, value, keep, o + c, stride_o);
+    const auto value = [rows, at](int32_t j, int32_t w)
+                           HWY_ATTR { return load<kDtype>(rows[j] + at, w * kLanes); };
+    value_block<kRows, kVectors>(p, stride_p, v.n, value, keep, o + c, stride_o);
+    at += kVectors * kLanes * kElementSize<kDtype>;
   }
   for (; c < dim_v; c += kLanes) {
     const int32_t width = std::min(kLanes, dim_v - c);
-    const auto value = [&](int32_t j, int32_t) HWY_ATTR {
-      return width == kLanes ? load<kDtype>(v[j], c) : load_part<kDtype>(v[j], c, width);
+    const auto value = [rows, at, width](int32_t j, int32_t) HWY_ATTR {
+      return width == kLanes ? load<kDtype>(rows[j] + at, 0) : load_part<kDtype>(rows[j] + at, 0, width);
     };
-    value_block<kRows, 1>(p, n, value, keep, o + c, stride_o);
+    value_block<kRows, 1>(p, stride_p, v.n, value, keep, o + c, stride_o);
+    at += kLanes * kElementSize<kDtype>;
   }
 }
 
