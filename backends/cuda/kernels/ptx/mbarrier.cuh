@@ -1,0 +1,49 @@
+// Transaction barriers in shared memory (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
+//
+// A barrier alternates between phases 0 and 1. A phase ends once its pending arrivals and its pending transaction
+// bytes are both zero. wait(bar, parity) returns when the phase of that parity has ended, so a freshly initialised
+// barrier passes wait(bar, 1) at once: that is how a pipeline's "empty" side starts.
+#pragma once
+
+#include <cstdint>
+
+namespace flashattn::ptx {
+
+// 32-bit address in the shared window, which every shared-memory instruction below takes.
+__device__ inline uint32_t smem_address(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+__device__ inline void mbarrier_init(uint64_t *bar, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(smem_address(bar)), "r"(arrivals) : "memory");
+}
+
+// Makes initialised barriers visible to the copy engine (mbarrier.init is a generic-proxy write).
+__device__ inline void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+__device__ inline void mbarrier_arrive(uint64_t *bar) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(smem_address(bar)) : "memory");
+}
+
+// One arrival that also announces `bytes` of bulk copies still to land.
+__device__ inline void mbarrier_arrive_expect(uint64_t *bar, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(smem_address(bar)), "r"(bytes)
+               : "memory");
+}
+
+__device__ inline bool mbarrier_try_wait(uint64_t *bar, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(done)
+      : "r"(smem_address(bar)), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+
+__device__ inline void mbarrier_wait(uint64_t *bar, uint32_t parity) {
+  while (!mbarrier_try_wait(bar, parity)) {
+  }
+}
+
+}  // namespace flashattn::ptx

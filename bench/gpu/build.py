@@ -1,0 +1,70 @@
+"""Compiles kernel variants to cubins and writes the table the harness launches them by.
+
+    python3 build.py OUT_DIR NAME=dtype,head_dim,block_m,block_n,stages,query_stages,reference,turns[,-Dflag...] ...
+
+dtype bf16 | f16; reference max | fixed; turns 0 | 1. Prints registers and spills of each.
+"""
+
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+KERNELS = os.environ.get("KERNELS", os.path.join(HERE, "../../backends/cuda/kernels/sm90"))
+
+
+def build(out, spec):
+    name, fields = spec.split("=", 1)
+    dtype, dim, bm, bn, stages, query_stages, reference, turns, *flags = fields.split(",")
+    element = {"bf16": "__nv_bfloat16", "f16": "__half"}[dtype]
+    reference = {"max": "kRunningMax", "fixed": "kFixed"}[reference]
+    target = os.path.join(out, name + ".cubin")
+    command = ["nvcc", "-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-cubin", "-o", target,
+               f"-I{KERNELS}", f"-DELEMENT={element}", f"-DHEAD_DIM={dim}", f"-DBLOCK_M={bm}", f"-DBLOCK_N={bn}",
+               f"-DSTAGES={stages}", f"-DQUERY_STAGES={query_stages}", f"-DREFERENCE={reference}",
+               f"-DTURNS={'true' if int(turns) else 'false'}", *flags, os.path.join(HERE, "variant.cu")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    log = done.stdout + done.stderr
+    if done.returncode:
+        raise SystemExit(log)
+    notes = re.findall(r"(\d+ bytes spill stores)|(Used \d+ registers)|(Potential Performance Loss.*)", log)
+    print(name, "; ".join("".join(n) for n in notes), flush=True)
+    # sizeof(SharedMemory): the only 4-byte constant of that name, read from the ELF symbol.
+    elf = open(target, "rb").read()
+    shared = symbol_value(elf, b"variant_shared_bytes")
+    return name, {"symbol": "variant", "dtype": {"bf16": "bfloat16", "f16": "float16"}[dtype], "head_dim": int(dim),
+                  "block_m": int(bm), "block_n": int(bn), "threads": 128 * (int(bm) // 64 + 1), "shared_bytes": shared}
+
+
+def symbol_value(elf, wanted):
+    shoff, = struct.unpack_from("<Q", elf, 40)
+    size, count = struct.unpack_from("<HH", elf, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, shoff + i * size) for i in range(count)]
+    for section in sections:
+        if section[1] != 2:
+            continue
+        strings = sections[section[6]]
+        for at in range(section[4], section[4] + section[5], 24):
+            name, _, _, index, value, _ = struct.unpack_from("<IBBHQQ", elf, at)
+            start = strings[4] + name
+            if elf[start:elf.index(b"\0", start)] == wanted:
+                return struct.unpack_from("<i", elf, sections[index][4] + value)[0]
+    raise KeyError(wanted)
+
+
+def main():
+    out = sys.argv[1]
+    os.makedirs(out, exist_ok=True)
+    table_path = os.path.join(out, "variants.json")
+    table = json.load(open(table_path)) if os.path.exists(table_path) else {}
+    with ThreadPoolExecutor(2) as pool:
+        table.update(pool.map(lambda spec: build(out, spec), sys.argv[2:]))
+    json.dump(table, open(table_path, "w"), indent=1)
+
+
+if __name__ == "__main__":
+    main()
