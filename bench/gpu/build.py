@@ -2,7 +2,7 @@
 
     python3 build.py OUT_DIR NAME=dtype,head_dim,block_m,block_n,stages,query_stages,reference,turns[,-Dflag...] ...
 
-dtype bf16 | f16; reference max | fixed; turns 0 | 1. Prints registers and spills of each.
+dtype bf16 | f16; reference max | fixed; turns 0 none | 1 products | 2 exponentials. Prints registers and spills of each.
 """
 
 import json
@@ -26,7 +26,7 @@ def build(out, spec):
     command = ["nvcc", "-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-cubin", "-o", target,
                f"-I{KERNELS}", f"-DELEMENT={element}", f"-DHEAD_DIM={dim}", f"-DBLOCK_M={bm}", f"-DBLOCK_N={bn}",
                f"-DSTAGES={stages}", f"-DQUERY_STAGES={query_stages}", f"-DREFERENCE={reference}",
-               f"-DTURNS={'true' if int(turns) else 'false'}", *flags, os.path.join(HERE, "variant.cu")]
+               f"-DTURNS={['kNone', 'kProducts', 'kExponentials'][int(turns)]}", *flags, os.path.join(HERE, "variant.cu")]
     done = subprocess.run(command, capture_output=True, text=True)
     log = done.stdout + done.stderr
     if done.returncode:

@@ -87,7 +87,8 @@ def run(kernel, b, n_q, n_k, h, h_kv, causal, diag_offset=0, gain=1.0, layout="b
     empty = want_lse == NEGATIVE
     lse_error = ((lse.double() - want_lse).abs() / want_lse.abs().clamp(min=1))[~empty]
     lse_error = lse_error.max().item() if lse_error.numel() else 0.0
-    lse_ok = lse_error <= 1e-5 and bool((lse[empty] == NEGATIVE).all())
+    # f32 sums of products a hundred times larger cancel to a score with that much more absolute error.
+    lse_ok = lse_error <= 1e-5 * max(1, gain / 30) and bool((lse[empty] == NEGATIVE).all())
     empty_ok = bool((o.transpose(1, 2)[empty] == 0).all())
     good = error <= 2 * reference + ulp and lse_ok and empty_ok and guard and same and zero
     print(f"{'ok  ' if good else 'FAIL'} b{b} q{n_q} k{n_k} h{h}/{h_kv} causal{int(causal)} diag{diag_offset} gain{gain} {layout}"

@@ -19,9 +19,10 @@ __device__ inline void mbarrier_init(uint64_t *bar, uint32_t arrivals) {
 // Makes initialised barriers visible to the copy engine (mbarrier.init is a generic-proxy write).
 __device__ inline void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-__device__ inline void mbarrier_arrive(uint64_t *bar) {
-  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(smem_address(bar)) : "memory");
+__device__ inline void mbarrier_arrive(uint32_t bar) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
+__device__ inline void mbarrier_arrive(uint64_t *bar) { mbarrier_arrive(smem_address(bar)); }
 
 // One arrival that also announces `bytes` of bulk copies still to land.
 __device__ inline void mbarrier_arrive_expect(uint64_t *bar, uint32_t bytes) {
@@ -29,21 +30,22 @@ __device__ inline void mbarrier_arrive_expect(uint64_t *bar, uint32_t bytes) {
                : "memory");
 }
 
-__device__ inline bool mbarrier_try_wait(uint64_t *bar, uint32_t parity) {
+__device__ inline uint32_t mbarrier_try_wait(uint32_t bar, uint32_t parity) {
   uint32_t done;
   asm volatile(
       "{\n.reg .pred p;\n"
       "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
       "selp.u32 %0, 1, 0, p;\n}\n"
       : "=r"(done)
-      : "r"(smem_address(bar)), "r"(parity)
+      : "r"(bar), "r"(parity)
       : "memory");
-  return done != 0;
+  return done;
 }
 
-__device__ inline void mbarrier_wait(uint64_t *bar, uint32_t parity) {
+__device__ inline void mbarrier_wait(uint32_t bar, uint32_t parity) {
   while (!mbarrier_try_wait(bar, parity)) {
   }
 }
+__device__ inline void mbarrier_wait(uint64_t *bar, uint32_t parity) { mbarrier_wait(smem_address(bar), parity); }
 
 }  // namespace flashattn::ptx

@@ -20,15 +20,26 @@ namespace flashattn::ptx {
 //  K-major operand (Q, K): rows of 64 elements = 128 bytes, 8-row groups `stride` bytes apart; `leading` is unused.
 //  MN-major operand (V):   64 columns = 128 bytes a row, `stride` bytes between groups of 8 rows (k), `leading` bytes
 //                          between blocks of 64 columns.
+// The upper word is a constant of the layout. The lower one holds the address; a tile `bytes` further on is bytes / 16
+// more there, which never carries: shared addresses are below 2^18.
 template <uint32_t kLeading, uint32_t kStride>
-__device__ inline uint64_t matrix_descriptor(uint32_t smem) {
+struct Matrix {
   static_assert(kLeading % 16 == 0 && kLeading < 1 << 18 && kStride % 16 == 0 && kStride < 1 << 18);
-  constexpr uint32_t kHigh = kStride >> 4 | 1u << 30;
-  const uint32_t low = (smem >> 4) + (kLeading >> 4 << 16);  // shared addresses are below 2^18
-  uint64_t descriptor;
-  asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"(low), "r"(kHigh));
-  return descriptor;
-}
+  uint32_t low;
+
+  __device__ explicit Matrix(uint32_t smem) : low((smem >> 4) + (kLeading >> 4 << 16)) {}
+  __device__ Matrix at(uint32_t bytes) const {
+    Matrix moved = *this;
+    moved.low += bytes >> 4;
+    return moved;
+  }
+  __device__ uint64_t descriptor() const {
+    constexpr uint32_t kHigh = kStride >> 4 | 1u << 30;
+    uint64_t d;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low), "r"(kHigh));
+    return d;
+  }
+};
 
 // Orders register accesses of this thread before the next wgmma; needed before the first one and whenever the
 // accumulators or A registers were touched.

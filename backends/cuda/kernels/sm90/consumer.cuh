@@ -12,52 +12,90 @@
 
 namespace flashattn::sm90 {
 
+// Q and K: rows of 64 columns, K-major. V: the same rows, read as columns.
+using KMajor = ptx::Matrix<16, 1024>;
+template <typename C>
+using ValueMajor = ptx::Matrix<C::kBlockN * 128, 1024>;
+
 // S = Q K^T of 64 rows, by k16 steps along the head dimension.
 template <typename C>
-__device__ inline void multiply_qk(float (&scores)[C::kBlockN / 2], uint32_t q, uint32_t k) {
+__device__ inline void multiply_qk(float (&scores)[C::kBlockN / 2], KMajor q, KMajor k) {
 #pragma unroll
   for (int step = 0; step < C::kHeadDim / 16; ++step) {
     const int chunk = step / 4, byte = step % 4 * 32;
-    ptx::Wgmma<typename C::Element, C::kBlockN>::ss(
-        scores, ptx::matrix_descriptor<16, 1024>(q + chunk * C::kBlockM * 128 + byte),
-        ptx::matrix_descriptor<16, 1024>(k + chunk * C::kBlockN * 128 + byte), step != 0);
+    ptx::Wgmma<typename C::Element, C::kBlockN>::ss(scores, q.at(chunk * C::kBlockM * 128 + byte).descriptor(),
+                                                    k.at(chunk * C::kBlockN * 128 + byte).descriptor(), step != 0);
   }
 }
 
 // O += P V, by k16 steps along the keys.
 template <typename C>
-__device__ inline void multiply_pv(float (&out)[C::kHeadDim / 2], const uint32_t (&p)[C::kBlockN / 4], uint32_t v) {
+__device__ inline void multiply_pv(float (&out)[C::kHeadDim / 2], const uint32_t (&p)[C::kBlockN / 4],
+                                   ValueMajor<C> v) {
 #pragma unroll
   for (int step = 0; step < C::kBlockN / 16; ++step) {
-    ptx::Wgmma<typename C::Element, C::kHeadDim>::rs(
-        out, p + 4 * step, ptx::matrix_descriptor<C::kBlockN * 128, 1024>(v + step * 16 * 128), 1);
+    ptx::Wgmma<typename C::Element, C::kHeadDim>::rs(out, p + 4 * step, v.at(step * 16 * 128).descriptor(), 1);
   }
 }
 
-// The consumers issue their products one after another, so that one's softmax runs under another's products.
-// Barrier 1 + w is consumer w's turn: its 128 threads wait, the 128 of the one before it arrive.
+// Products in turn. Barrier 1 + w is consumer w's turn: its 128 threads wait, the 128 of the one before it arrive.
+// Every consumer takes as many turns as its neighbours, also for blocks it passes over.
 template <typename C>
-struct Turns {
+struct ProductTurn {
+  static constexpr bool kUsed = C::kTurns == Turns::kProducts;
   __device__ static void open(int w) {
-    if (C::kTurns && w == C::kConsumers - 1) ptx::named_barrier_arrive(1, 256);
+    if (kUsed && w == C::kConsumers - 1) ptx::named_barrier_arrive(1, 256);
   }
   __device__ static void wait(int w) {
-    if (C::kTurns) ptx::named_barrier_sync(1 + w, 256);
+    if (kUsed) ptx::named_barrier_sync(1 + w, 256);
   }
   __device__ static void pass(int w) {
-    if (C::kTurns) ptx::named_barrier_arrive(1 + (w + 1 == C::kConsumers ? 0 : w + 1), 256);
+    if (kUsed) ptx::named_barrier_arrive(1 + (w + 1 == C::kConsumers ? 0 : w + 1), 256);
   }
 };
 
-// K and V blocks are numbered through the life of the kernel: block i sits in slot i % kStages, and its "full" phase
-// has parity i / kStages % 2. Consumers count alike, whatever they skip.
+// Exponentials in turn. Warp i of every warpgroup runs on quarter i of the SM and shares its special function unit
+// with warp i of the others. Left alone they all reach their exponentials together, share the unit evenly, finish
+// together and leave it idle together; one at a time they stay apart, and the unit is busy while the others multiply.
+// A turn is one block of the pipeline, so its parity is the block's.
+template <typename C>
+struct ExponentialTurn {
+  static constexpr bool kUsed = C::kTurns == Turns::kExponentials;
+  uint32_t mine, next;
+  bool signals;
+  __device__ ExponentialTurn(SharedMemory<C> &s, int w, bool signals_)
+      : mine(ptx::smem_address(&s.turn[w][threadIdx.x / 32 % 4])),
+        next(ptx::smem_address(&s.turn[w + 1 == C::kConsumers ? 0 : w + 1][threadIdx.x / 32 % 4])),
+        signals(signals_) {
+    if (kUsed && w == C::kConsumers - 1 && signals) ptx::mbarrier_arrive(next);
+  }
+  // Returns `x`, in a way that keeps what is computed from it behind the wait.
+  __device__ float wait(uint32_t block, float x) const {
+    if (!kUsed) return x;
+    uint32_t done;
+    while (!(done = ptx::mbarrier_try_wait(mine, block % 2))) {
+    }
+    float y;
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %1, 0;\nselp.f32 %0, %2, 0f00000000, p;\n}\n"
+                 : "=f"(y)
+                 : "r"(done), "f"(x));
+    return y;
+  }
+  __device__ void pass() const {
+    if (kUsed && signals) ptx::mbarrier_arrive(next);
+  }
+};
+
+// Blocks of K and V are numbered through the life of the kernel: block i sits in slot i % kStages, and its "full" phase
+// has parity i / kStages % 2. Consumers count alike, whatever they skip. One lane of each warp signals for it.
 template <typename C>
 struct Pipeline {
   SharedMemory<C> &s;
-  bool signals;  // one lane of each warp signals for it
+  bool signals;
 
   __device__ static uint32_t slot(uint32_t block) { return block % C::kStages; }
   __device__ static uint32_t parity(uint32_t block) { return block / C::kStages % 2; }
+  __device__ static uint32_t bytes(uint32_t block) { return slot(block) * C::kKeyBytes; }
   __device__ void wait_k(uint32_t block) const { ptx::mbarrier_wait(&s.k_full[slot(block)], parity(block)); }
   __device__ void wait_v(uint32_t block) const { ptx::mbarrier_wait(&s.v_full[slot(block)], parity(block)); }
   __device__ void release_k(uint32_t block) const {
@@ -72,25 +110,27 @@ struct Pipeline {
 // the pipeline; leaves O unnormalised. QK of block n is issued before PV of block n - 1, and the softmax of block n
 // runs while that PV does.
 template <typename C, Reference kReference>
-__device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint32_t block, int w, uint32_t q_tile,
-                              int first_row, KeyRange range, float (&out)[C::kHeadDim / 2], Rows &rows) {
+__device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint32_t block, int w,
+                              const ExponentialTurn<C> &turn, uint32_t q_tile, int first_row, KeyRange range, float (&out)[C::kHeadDim / 2],
+                              Rows &rows) {
   const int row = first_row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
   const int lane_column = threadIdx.x % 4 * 2;
   const float c = p.scale_log2;
-  const uint32_t k_tiles = ptx::smem_address(pipe.s.k), v_tiles = ptx::smem_address(pipe.s.v);
+  const KMajor q(q_tile), k(ptx::smem_address(pipe.s.k));
+  const ValueMajor<C> v(ptx::smem_address(pipe.s.v));
   float scores[C::kBlockN / 2];
   uint32_t probabilities[C::kBlockN / 4];
 
-  const auto start_qk = [&](int n) {
+  const auto start_qk = [&](uint32_t i) {
     ptx::wgmma_pin(scores);
     ptx::wgmma_fence();
-    multiply_qk<C>(scores, q_tile, k_tiles + pipe.slot(block + n) * C::kKeyBytes);
+    multiply_qk<C>(scores, q, k.at(pipe.bytes(i)));
     ptx::wgmma_commit();
   };
-  const auto start_pv = [&](int n) {
+  const auto start_pv = [&](uint32_t i) {
     ptx::wgmma_pin(out);
     ptx::wgmma_fence();
-    multiply_pv<C>(out, probabilities, v_tiles + pipe.slot(block + n) * C::kKeyBytes);
+    multiply_pv<C>(out, probabilities, v.at(pipe.bytes(i)));
     ptx::wgmma_commit();
   };
   const auto mask = [&](int n) {
@@ -101,8 +141,7 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
     ptx::wgmma_wait<0>();
     ptx::wgmma_pin(out);
   };
-  // Scores to probabilities against the running maximum.
-  const auto soften = [&] {
+  const auto track_maximum = [&] {
     float top[2], factor[2];
     if (outgrown(scores, rows, c, top)) {
       finish_pv();
@@ -110,33 +149,40 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
       scale_rows(out, factor);
     }
     if (rows.subtract_first) subtract_reference(scores, rows);
-    exponentiate(scores, rows, c);
   };
 
   pipe.wait_k(block);
-  start_qk(0);
+  start_qk(block);
   ptx::wgmma_wait<0>();
   ptx::wgmma_pin(scores);
   pipe.release_k(block);
   if (range.all_visible == 0) mask(0);
-  soften();
+  track_maximum();
+  scores_to_exponents(scores, rows, turn.wait(block, c));
+  exponentiate(scores);
+  add_sums(scores, rows);
+  fence_exponentials(rows);
+  turn.pass();
   if (kReference == Reference::kFixed) fix_reference(rows);
   pack_probabilities<typename C::Element>(scores, probabilities);
 
 #pragma unroll 1
   for (int n = 1; n < range.end; ++n) {
     pipe.wait_k(block + n);
-    Turns<C>::wait(w);
-    start_qk(n);
+    ProductTurn<C>::wait(w);
+    start_qk(block + n);
     pipe.wait_v(block + n - 1);
-    start_pv(n - 1);
-    Turns<C>::pass(w);
+    start_pv(block + n - 1);
+    ProductTurn<C>::pass(w);
     ptx::wgmma_wait<1>();
     ptx::wgmma_pin(scores);
     pipe.release_k(block + n);
     if (n >= range.all_visible) mask(n);
+    if (kReference == Reference::kRunningMax) track_maximum();
+    scores_to_exponents(scores, rows, turn.wait(block + n, c));
+    exponentiate(scores);
+    add_sums(scores, rows);
     if (kReference == Reference::kFixed) {
-      exponentiate(scores, rows, c);
       if (sum_outgrown(rows)) {
         float factor[2];
         finish_pv();
@@ -145,22 +191,20 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
         scale_rows(out, factor);
       }
     } else {
-      soften();
-      // Never taken. A branch on the sums keeps the assembler from moving the wait for PV up past the exponentials
-      // that are meant to run under it; the fixed reference's test does the same for free.
-      if (rows.sum[0] < 0.0f) __nanosleep(0);
+      fence_exponentials(rows);
     }
+    turn.pass();
     finish_pv();
     ptx::wgmma_pin(scores);
     pipe.release_v(block + n - 1);
     pack_probabilities<typename C::Element>(scores, probabilities);
   }
 
-  const int last = range.end - 1;
-  pipe.wait_v(block + last);
+  const uint32_t last = block + range.end - 1;
+  pipe.wait_v(last);
   start_pv(last);
   finish_pv();
-  pipe.release_v(block + last);
+  pipe.release_v(last);
 }
 
 // Tells the compiler that all lanes hold the same value: a wgmma must not sit on a path it takes for divergent, and
@@ -175,15 +219,18 @@ __device__ inline Tile uniform(const Tile &tile) {
 
 // Blocks other consumers of the tile need and this one does not: hand them back unread.
 template <typename C>
-__device__ inline void pass_over(const Pipeline<C> &pipe, uint32_t block, int w, int from, int to) {
+__device__ inline void pass_over(const Pipeline<C> &pipe, uint32_t block, int w, const ExponentialTurn<C> &turn,
+                                 int from, int to) {
 #pragma unroll 1
   for (int n = from; n < to; ++n) {
     pipe.wait_k(block + n);
     pipe.release_k(block + n);
     if (n > 0) {
-      Turns<C>::wait(w);
-      Turns<C>::pass(w);
+      ProductTurn<C>::wait(w);
+      ProductTurn<C>::pass(w);
     }
+    turn.wait(block + n, 0.0f);
+    turn.pass();
     pipe.wait_v(block + n);
     pipe.release_v(block + n);
   }
@@ -192,9 +239,11 @@ __device__ inline void pass_over(const Pipeline<C> &pipe, uint32_t block, int w,
 template <typename C>
 __device__ inline void consume_tiles(const FwdParams &p, SharedMemory<C> &s, int w) {
   Ring<C::kQueryStages> q;
-  const Pipeline<C> pipe{s, threadIdx.x % 32 == 0};
+  const bool signals = threadIdx.x % 32 == 0;
+  const Pipeline<C> pipe{s, signals};
   uint32_t block = 0;
-  Turns<C>::open(w);
+  ProductTurn<C>::open(w);
+  const ExponentialTurn<C> turn(s, w, signals);
   for (;;) {
     ptx::mbarrier_wait(&s.q_full[q.slot], q.phase);
     const Tile tile = uniform(s.tile[q.slot]);
@@ -219,15 +268,15 @@ __device__ inline void consume_tiles(const FwdParams &p, SharedMemory<C> &s, int
     if (range.end > 0) {
       const uint32_t q_tile = uniform(ptx::smem_address(s.q[q.slot]) + w * 64 * 128);
       if (C::kReference == Reference::kRunningMax || tile.redo != 0) {
-        attend<C, Reference::kRunningMax>(p, pipe, block, w, q_tile, first_row, range, out, rows);
+        attend<C, Reference::kRunningMax>(p, pipe, block, w, turn, q_tile, first_row, range, out, rows);
       } else {
-        attend<C, Reference::kFixed>(p, pipe, block, w, q_tile, first_row, range, out, rows);
+        attend<C, Reference::kFixed>(p, pipe, block, w, turn, q_tile, first_row, range, out, rows);
       }
     }
-    pass_over<C>(pipe, block, w, range.end, tile_end);
+    pass_over<C>(pipe, block, w, turn, range.end, tile_end);
     block += tile_end;
 
-    if (C::kReference == Reference::kFixed && tile.redo == 0 && out_of_range(out, rows) && pipe.signals) {
+    if (C::kReference == Reference::kFixed && tile.redo == 0 && out_of_range(out, rows) && signals) {
       atomicOr(&s.overflow[q.slot], 1u << w);
     }
     if (!skip) {
@@ -235,7 +284,7 @@ __device__ inline void consume_tiles(const FwdParams &p, SharedMemory<C> &s, int
       ptx::fence_async_proxy();
       __syncwarp();
     }
-    if (pipe.signals) ptx::mbarrier_arrive(&s.o_full[q.slot][w]);
+    if (signals) ptx::mbarrier_arrive(&s.o_full[q.slot][w]);
     q.advance();
   }
 }

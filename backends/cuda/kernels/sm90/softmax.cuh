@@ -16,6 +16,7 @@ namespace flashattn::sm90 {
 
 constexpr float kMaxGrowth = 8.0f;          // log2
 constexpr float kSumLimit = 1048576.0f;     // 2^20
+constexpr float kSumFailure = 0x1p100f;     // the factor that undoes it must be a normal number
 constexpr float kLargeReference = 2048.0f;  // log2; see Rows::subtract_first
 
 struct Rows {
@@ -77,13 +78,29 @@ __device__ inline void follow_maximum(Rows &rows, float c, const float (&top)[2]
   if (rows.subtract_first) rows.offset[0] = rows.offset[1] = 0.0f;
 }
 
-// s becomes p, and the sums grow by it.
+// Scores become probabilities in three steps, so that the middle one, which keeps the special function unit busy, can
+// be had in turn: exponents, p, sums.
 template <int kCount>
-__device__ inline void exponentiate(float (&s)[kCount], Rows &rows, float c) {
+__device__ inline void scores_to_exponents(float (&s)[kCount], const Rows &rows, float c) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) s[i] = ptx::exp2_approx(fmaf(s[i], c, -rows.offset[i / 2 % 2]));
+  for (int i = 0; i < kCount; ++i) s[i] = fmaf(s[i], c, -rows.offset[i / 2 % 2]);
+}
+template <int kCount>
+__device__ inline void exponentiate(float (&s)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) s[i] = ptx::exp2_approx(s[i]);
+}
+template <int kCount>
+__device__ inline void add_sums(const float (&s)[kCount], Rows &rows) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) rows.sum[i / 2 % 2] += s[i];
+}
+
+// Nothing. A branch on the sums, never taken, keeps the assembler from moving what follows up past the exponentials;
+// the fixed reference's test of the sums does the same for free. It is the same for the whole warp, because after a
+// branch that may diverge the assembler no longer keeps addresses in uniform registers.
+__device__ inline void fence_exponentials(const Rows &rows) {
+  if (__any_sync(0xffffffffu, rows.sum[0] < 0.0f)) __nanosleep(0);
 }
 
 template <int kCount>
@@ -104,18 +121,18 @@ __device__ inline bool sum_outgrown(const Rows &rows) {
   return __any_sync(0xffffffffu, rows.sum[0] > kSumLimit || rows.sum[1] > kSumLimit);
 }
 
-// Fixed reference: moves the reference of a row by its sum's logarithm. An infinite sum stays what it is and is found
-// at the end of the tile.
+// Fixed reference: moves the reference of a row by its sum's logarithm, or gives the row up by making its sum NaN.
 __device__ inline void follow_sum(Rows &rows, float (&factor)[2]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float total = quad_sum(rows.sum[r]);
     factor[r] = 1.0f;
-    if (total > kSumLimit && total < INFINITY) {
+    if (total > kSumLimit) {
       const float to = rows.offset[r] + log2f(total);
       factor[r] = ptx::exp2_approx(rows.offset[r] - to);
       rows.offset[r] = to;
-      rows.sum[r] = fabsf(to) > kLargeReference ? NAN : rows.sum[r] * factor[r];
+      const bool lost = total > kSumFailure || fabsf(to) > kLargeReference;
+      rows.sum[r] = lost ? NAN : rows.sum[r] * factor[r];
     }
   }
 }
