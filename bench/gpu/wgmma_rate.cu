@@ -25,16 +25,16 @@ __device__ inline void run(long long *cycles) {
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       if (kRegisterA) {
-        Wgmma<__nv_bfloat16, kN>::rs(d, a + 4 * step, Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor(), 1);
+        Wgmma<__nv_bfloat16, kN>::rs(d, a + 4 * step, Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor());
       } else {
         Wgmma<__nv_bfloat16, kN>::ss(d, Matrix<16, 1024>(base + (group & 1) * 8192 + step * 32).descriptor(),
-                                     Matrix<16, 1024>(base + 16384 + step * 32).descriptor(), 1);
+                                     Matrix<16, 1024>(base + 16384 + step * 32).descriptor());
       }
     }
     if (kBoth) {
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
-        Wgmma<__nv_bfloat16, 64>::rs(e, a + 4 * step, Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor(), 1);
+        Wgmma<__nv_bfloat16, 64>::rs(e, a + 4 * step, Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor());
       }
     }
     wgmma_commit();

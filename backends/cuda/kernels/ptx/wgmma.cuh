@@ -62,8 +62,7 @@ __device__ inline void wgmma_pin(uint32_t (&r)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(r[i])::"memory");
 }
 
-// wgmma_ss: A and B from shared memory, both K-major. wgmma_rs: A from registers, B MN-major.
-// `accumulate` = 0 overwrites D.
+// ss: A and B from shared memory, both K-major. ss_first: the same, D = A B. rs: A from registers, B MN-major.
 template <typename Element, int kN>
 struct Wgmma;
 
@@ -95,6 +94,8 @@ struct Wgmma;
 #define FA_T16 FA_T12 FA_R12 FA_R13 FA_R14 FA_R15
 #define FA_A8(i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define FA_W8(i) \
+  "=f"(d[i]), "=f"(d[i + 1]), "=f"(d[i + 2]), "=f"(d[i + 3]), "=f"(d[i + 4]), "=f"(d[i + 5]), "=f"(d[i + 6]), "=f"(d[i + 7])
 #define FA_D4 FA_A8(0), FA_A8(8), FA_A8(16), FA_A8(24)
 #define FA_D5 FA_D4, FA_A8(32)
 #define FA_D6 FA_D5, FA_A8(40)
@@ -103,38 +104,51 @@ struct Wgmma;
 #define FA_D11 FA_D10, FA_A8(80)
 #define FA_D12 FA_D11, FA_A8(88)
 #define FA_D16 FA_D12, FA_A8(96), FA_A8(104), FA_A8(112), FA_A8(120)
+#define FA_N4 FA_W8(0), FA_W8(8), FA_W8(16), FA_W8(24)
+#define FA_N5 FA_N4, FA_W8(32)
+#define FA_N6 FA_N5, FA_W8(40)
+#define FA_N8 FA_N6, FA_W8(48), FA_W8(56)
+#define FA_N10 FA_N8, FA_W8(64), FA_W8(72)
+#define FA_N11 FA_N10, FA_W8(80)
+#define FA_N12 FA_N11, FA_W8(88)
+#define FA_N16 FA_N12, FA_W8(96), FA_W8(104), FA_W8(112), FA_W8(120)
 
 // BLOCKS = N / 16 blocks of eight accumulators; I0.. = the operand numbers after them.
-#define FA_WGMMA_TYPE(ELEMENT, TYPE, N, BLOCKS, I0, I1, I2, I3, I4, I5)                                          \
+#define FA_WGMMA_TYPE(ELEMENT, TYPE, N, BLOCKS, I0, I1, I2, I3, I4)                                               \
   template <>                                                                                                    \
   struct Wgmma<ELEMENT, N> {                                                                                     \
-    __device__ static inline void ss(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {                \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #I2                                                      \
-                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS        \
+    __device__ static inline void ss_first(float (&d)[N / 2], uint64_t a, uint64_t b) {                          \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                                    \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS             \
                    "}, %" #I0 ", %" #I1 ", p, 1, 1, 0, 0;\n}\n"                                                  \
-                   : FA_D##BLOCKS                                                                                \
-                   : "l"(a), "l"(b), "r"(accumulate));                                                           \
+                   : FA_N##BLOCKS                                                                                \
+                   : "l"(a), "l"(b));                                                                            \
     }                                                                                                            \
-    __device__ static inline void rs(float (&d)[N / 2], const uint32_t *a, uint64_t b, int accumulate) {         \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #I5                                                      \
-                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS        \
-                   "}, {%" #I0 ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, 1;\n}\n"                     \
+    __device__ static inline void ss(float (&d)[N / 2], uint64_t a, uint64_t b) {                                \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS             \
+                   "}, %" #I0 ", %" #I1 ", 1, 1, 1, 0, 0;"                                                       \
                    : FA_D##BLOCKS                                                                                \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                       \
+                   : "l"(a), "l"(b));                                                                            \
+    }                                                                                                            \
+    __device__ static inline void rs(float (&d)[N / 2], const uint32_t *a, uint64_t b) {                         \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS             \
+                   "}, {%" #I0 ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", 1, 1, 1, 1;"                          \
+                   : FA_D##BLOCKS                                                                                \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                        \
     }                                                                                                            \
   };
 #define FA_WGMMA(N, BLOCKS, ...)                                 \
   FA_WGMMA_TYPE(__nv_bfloat16, "bf16", N, BLOCKS, __VA_ARGS__)   \
   FA_WGMMA_TYPE(__half, "f16", N, BLOCKS, __VA_ARGS__)
 
-FA_WGMMA(64, 4, 32, 33, 34, 35, 36, 37)
-FA_WGMMA(80, 5, 40, 41, 42, 43, 44, 45)
-FA_WGMMA(96, 6, 48, 49, 50, 51, 52, 53)
-FA_WGMMA(128, 8, 64, 65, 66, 67, 68, 69)
-FA_WGMMA(160, 10, 80, 81, 82, 83, 84, 85)
-FA_WGMMA(176, 11, 88, 89, 90, 91, 92, 93)
-FA_WGMMA(192, 12, 96, 97, 98, 99, 100, 101)
-FA_WGMMA(256, 16, 128, 129, 130, 131, 132, 133)
+FA_WGMMA(64, 4, 32, 33, 34, 35, 36)
+FA_WGMMA(80, 5, 40, 41, 42, 43, 44)
+FA_WGMMA(96, 6, 48, 49, 50, 51, 52)
+FA_WGMMA(128, 8, 64, 65, 66, 67, 68)
+FA_WGMMA(160, 10, 80, 81, 82, 83, 84)
+FA_WGMMA(176, 11, 88, 89, 90, 91, 92)
+FA_WGMMA(192, 12, 96, 97, 98, 99, 100)
+FA_WGMMA(256, 16, 128, 129, 130, 131, 132)
 
 #undef FA_WGMMA
 #undef FA_WGMMA_TYPE
@@ -163,6 +177,15 @@ FA_WGMMA(256, 16, 128, 129, 130, 131, 132, 133)
 #undef FA_T12
 #undef FA_T16
 #undef FA_A8
+#undef FA_W8
+#undef FA_N4
+#undef FA_N5
+#undef FA_N6
+#undef FA_N8
+#undef FA_N10
+#undef FA_N11
+#undef FA_N12
+#undef FA_N16
 #undef FA_D4
 #undef FA_D5
 #undef FA_D6

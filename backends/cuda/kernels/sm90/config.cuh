@@ -17,8 +17,14 @@ enum class Turns : int32_t {
   kExponentials,  // the exponentials of a block
 };
 
+// What a consumer overlaps with its softmax.
+enum class Overlap : int32_t {
+  kOwn,     // its own products: QK of the next block and PV of the last are in flight meanwhile (scores and P live at once)
+  kOthers,  // only the other consumers' products: fewer registers a warpgroup, so more warpgroups or wider blocks
+};
+
 template <typename ElementT, int kHeadDimT, int kBlockMT, int kBlockNT, int kStagesT, int kQueryStagesT,
-          Reference kReferenceT, Turns kTurnsT>
+          Reference kReferenceT, Turns kTurnsT, Overlap kOverlapT>
 struct Config {
   using Element = ElementT;
   static constexpr int kHeadDim = kHeadDimT;
@@ -28,6 +34,7 @@ struct Config {
   static constexpr int kQueryStages = kQueryStagesT;
   static constexpr Reference kReference = kReferenceT;
   static constexpr Turns kTurns = kTurnsT;
+  static constexpr Overlap kOverlap = kOverlapT;
 
   static constexpr int kConsumers = kBlockM / 64;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);

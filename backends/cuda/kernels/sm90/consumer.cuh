@@ -23,8 +23,13 @@ __device__ inline void multiply_qk(float (&scores)[C::kBlockN / 2], KMajor q, KM
 #pragma unroll
   for (int step = 0; step < C::kHeadDim / 16; ++step) {
     const int chunk = step / 4, byte = step % 4 * 32;
-    ptx::Wgmma<typename C::Element, C::kBlockN>::ss(scores, q.at(chunk * C::kBlockM * 128 + byte).descriptor(),
-                                                    k.at(chunk * C::kBlockN * 128 + byte).descriptor(), step != 0);
+    const uint64_t a = q.at(chunk * C::kBlockM * 128 + byte).descriptor();
+    const uint64_t b = k.at(chunk * C::kBlockN * 128 + byte).descriptor();
+    if (step == 0) {
+      ptx::Wgmma<typename C::Element, C::kBlockN>::ss_first(scores, a, b);
+    } else {
+      ptx::Wgmma<typename C::Element, C::kBlockN>::ss(scores, a, b);
+    }
   }
 }
 
@@ -34,8 +39,18 @@ __device__ inline void multiply_pv(float (&out)[C::kHeadDim / 2], const uint32_t
                                    ValueMajor<C> v) {
 #pragma unroll
   for (int step = 0; step < C::kBlockN / 16; ++step) {
-    ptx::Wgmma<typename C::Element, C::kHeadDim>::rs(out, p + 4 * step, v.at(step * 16 * 128).descriptor(), 1);
+    ptx::Wgmma<typename C::Element, C::kHeadDim>::rs(out, p + 4 * step, v.at(step * 16 * 128).descriptor());
   }
+}
+
+// Tells the compiler that all lanes hold the same value: a wgmma must not sit on a path it takes for divergent, and
+// descriptors belong in uniform registers.
+template <typename T>
+__device__ inline T uniform(T x) {
+  return __shfl_sync(0xffffffffu, x, 0);
+}
+__device__ inline Tile uniform(const Tile &tile) {
+  return {uniform(tile.first_row), uniform(tile.head), uniform(tile.batch), uniform(tile.redo)};
 }
 
 // Products in turn. Barrier 1 + w is consumer w's turn: its 128 threads wait, the 128 of the one before it arrive.
@@ -122,7 +137,6 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
   uint32_t probabilities[C::kBlockN / 4];
 
   const auto start_qk = [&](uint32_t i) {
-    ptx::wgmma_pin(scores);
     ptx::wgmma_fence();
     multiply_qk<C>(scores, q, k.at(pipe.bytes(i)));
     ptx::wgmma_commit();
@@ -150,6 +164,38 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
     }
     if (rows.subtract_first) subtract_reference(scores, rows);
   };
+
+  if constexpr (C::kOverlap == Overlap::kOthers) {
+#pragma unroll 1
+    for (int n = 0; n < range.end; ++n) {
+      const uint32_t i = uniform(block + n);
+      pipe.wait_k(i);
+      start_qk(i);
+      ptx::wgmma_wait<0>();
+      ptx::wgmma_pin(scores);
+      pipe.release_k(i);
+      if (n >= range.all_visible) mask(n);
+      if (kReference == Reference::kRunningMax || n == 0) track_maximum();
+      scores_to_exponents(scores, rows, c);
+      exponentiate(scores);
+      add_sums(scores, rows);
+      if (kReference == Reference::kFixed) {
+        if (n == 0) fix_reference(rows);
+        if (sum_outgrown(rows)) {
+          float factor[2];
+          follow_sum(rows, factor);
+          scale_rows(scores, factor);
+          scale_rows(out, factor);
+        }
+      }
+      pack_probabilities<typename C::Element>(scores, probabilities);
+      pipe.wait_v(i);
+      start_pv(i);
+      finish_pv();
+      pipe.release_v(i);
+    }
+    return;
+  }
 
   pipe.wait_k(block);
   start_qk(block);
@@ -205,16 +251,6 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
   start_pv(last);
   finish_pv();
   pipe.release_v(last);
-}
-
-// Tells the compiler that all lanes hold the same value: a wgmma must not sit on a path it takes for divergent, and
-// descriptors belong in uniform registers.
-template <typename T>
-__device__ inline T uniform(T x) {
-  return __shfl_sync(0xffffffffu, x, 0);
-}
-__device__ inline Tile uniform(const Tile &tile) {
-  return {uniform(tile.first_row), uniform(tile.head), uniform(tile.batch), uniform(tile.redo)};
 }
 
 // Blocks other consumers of the tile need and this one does not: hand them back unread.
