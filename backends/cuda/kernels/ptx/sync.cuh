@@ -9,15 +9,6 @@ namespace flashattn::ptx {
 // (PTX ISA, "membar/fence": fence.proxy.async). Each writing thread fences before it signals.
 __device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Named barriers (PTX ISA, "barrier"). `threads` counts those that sync and those that only arrive; id 0 is
-// __syncthreads.
-__device__ inline void named_barrier_sync(int id, int threads) {
-  asm volatile("barrier.sync.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-__device__ inline void named_barrier_arrive(int id, int threads) {
-  asm volatile("barrier.arrive.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 // PTX ISA, "setmaxnreg": every warp of the warpgroup executes it; the sum over the block must fit the registers the
 // block was launched with.
 template <int kRegisters>

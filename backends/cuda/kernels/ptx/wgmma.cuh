@@ -62,6 +62,7 @@ __device__ inline void wgmma_pin(uint32_t (&r)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(r[i])::"memory");
 }
 
+// D is an array of at least N / 2 accumulators, indexed by constants only once everything is inlined.
 // ss: A and B from shared memory, both K-major. ss_first: the same, D = A B. rs: A from registers, B MN-major.
 template <typename Element, int kN>
 struct Wgmma;
@@ -117,20 +118,20 @@ struct Wgmma;
 #define FA_WGMMA_TYPE(ELEMENT, TYPE, N, BLOCKS, I0, I1, I2, I3, I4)                                               \
   template <>                                                                                                    \
   struct Wgmma<ELEMENT, N> {                                                                                     \
-    __device__ static inline void ss_first(float (&d)[N / 2], uint64_t a, uint64_t b) {                          \
+    __device__ static inline void ss_first(float *d, uint64_t a, uint64_t b) {                                    \
       asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                                    \
                    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS             \
                    "}, %" #I0 ", %" #I1 ", p, 1, 1, 0, 0;\n}\n"                                                  \
                    : FA_N##BLOCKS                                                                                \
                    : "l"(a), "l"(b));                                                                            \
     }                                                                                                            \
-    __device__ static inline void ss(float (&d)[N / 2], uint64_t a, uint64_t b) {                                \
+    __device__ static inline void ss(float *d, uint64_t a, uint64_t b) {                                         \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS             \
                    "}, %" #I0 ", %" #I1 ", 1, 1, 1, 0, 0;"                                                       \
                    : FA_D##BLOCKS                                                                                \
                    : "l"(a), "l"(b));                                                                            \
     }                                                                                                            \
-    __device__ static inline void rs(float (&d)[N / 2], const uint32_t *a, uint64_t b) {                         \
+    __device__ static inline void rs(float *d, const uint32_t *a, uint64_t b) {                                  \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" FA_T##BLOCKS             \
                    "}, {%" #I0 ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", 1, 1, 1, 1;"                          \
                    : FA_D##BLOCKS                                                                                \

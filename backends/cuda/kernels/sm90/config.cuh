@@ -7,24 +7,11 @@ namespace flashattn::sm90 {
 
 enum class Reference : int32_t {
   kRunningMax,  // the row maximum is found in every block
-  kFixed,       // the first block's maximum stays the reference; see softmax.cuh (bf16 only)
-};
-
-// What consumer warpgroups do one after another instead of all at once.
-enum class Turns : int32_t {
-  kNone,
-  kProducts,      // issuing matrix products
-  kExponentials,  // the exponentials of a block
-};
-
-// What a consumer overlaps with its softmax.
-enum class Overlap : int32_t {
-  kOwn,     // its own products: QK of the next block and PV of the last are in flight meanwhile (scores and P live at once)
-  kOthers,  // only the other consumers' products: fewer registers a warpgroup, so more warpgroups or wider blocks
+  kFixed,       // the first block's maximum stays the reference; see softmax.cuh
 };
 
 template <typename ElementT, int kHeadDimT, int kBlockMT, int kBlockNT, int kStagesT, int kQueryStagesT,
-          Reference kReferenceT, Turns kTurnsT, Overlap kOverlapT>
+          Reference kReferenceT>
 struct Config {
   using Element = ElementT;
   static constexpr int kHeadDim = kHeadDimT;
@@ -33,8 +20,6 @@ struct Config {
   static constexpr int kStages = kStagesT;  // K and V blocks in flight
   static constexpr int kQueryStages = kQueryStagesT;
   static constexpr Reference kReference = kReferenceT;
-  static constexpr Turns kTurns = kTurnsT;
-  static constexpr Overlap kOverlap = kOverlapT;
 
   static constexpr int kConsumers = kBlockM / 64;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -64,11 +49,9 @@ struct SharedMemory {
   alignas(1024) typename C::Element q[C::kQueryStages][C::kBlockM * C::kHeadDim];  // and O on its way out
   alignas(1024) typename C::Element k[C::kStages][C::kBlockN * C::kHeadDim];
   alignas(1024) typename C::Element v[C::kStages][C::kBlockN * C::kHeadDim];
-  // Transaction barriers; the consumers' Place relies on the order of these four.
   uint64_t k_full[C::kStages], k_empty[C::kStages], v_full[C::kStages], v_empty[C::kStages];
   uint64_t q_full[C::kQueryStages], q_empty[C::kQueryStages];
   uint64_t o_full[C::kQueryStages][C::kConsumers];
-  uint64_t turn[C::kConsumers][4];  // of each warp, for the exponentials
   Tile tile[C::kQueryStages];
   uint32_t overflow[C::kQueryStages];  // bit w: consumer w's rows left the range of the fixed reference
 };

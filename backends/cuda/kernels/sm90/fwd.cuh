@@ -30,9 +30,6 @@ __device__ inline void init_barriers(SharedMemory<C> &s) {
     for (int w = 0; w < C::kConsumers; ++w) ptx::mbarrier_init(&s.o_full[i][w], 4);
     s.overflow[i] = 0;
   }
-  for (int w = 0; w < C::kConsumers; ++w) {
-    for (int i = 0; i < 4; ++i) ptx::mbarrier_init(&s.turn[w][i], 1);
-  }
   ptx::mbarrier_init_fence();
 }
 
@@ -53,7 +50,7 @@ __device__ inline void forward(const FwdParams &p) {
     }
   } else {
     ptx::registers_grow<C::kConsumerRegisters>();
-    consume_tiles(p, s, warpgroup - 1);
+    Consumer<C>(p, s, warpgroup - 1).run();
   }
 }
 

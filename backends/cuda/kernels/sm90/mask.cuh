@@ -15,7 +15,7 @@ __device__ inline int visible_keys(const FwdParams &p, int row) {
 // Scores of keys at or past `limit` become -inf. `limit` counts from the block's first key, one per row of the
 // thread; see wgmma.cuh for the layout. `lane_column` = 2 * (lane % 4).
 template <int kCount>
-__device__ inline void mask_scores(float (&s)[kCount], const int (&limit)[2], int lane_column) {
+__device__ inline void mask_scores(float *s, const int (&limit)[2], int lane_column) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int here = limit[r] - lane_column;

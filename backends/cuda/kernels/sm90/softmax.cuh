@@ -3,9 +3,10 @@
 // p = 2^(c s - c m), c = scale * log2(e), with m a reference of the row. Any m gives the same quotient O / l, so m
 // need not be the maximum: it has to be near enough that neither p nor the sums leave the range of their types.
 //  Running maximum: m follows the maximum once it is exceeded by 2^8; p <= 2^8 fits f16 and bf16.
-//  Fixed reference: m is the first block's maximum. bf16 has f32's exponents, so p keeps its precision from 2^-126 to
-//  2^127, and only the row sum is watched: past 2^20 the reference moves. A score more than 127 above the reference
-//  makes the sum or O infinite; the tile is then run again with the running maximum.
+//  Fixed reference: m is the first block's maximum, and only the row sum is watched. It is tested after a block's
+//  exponentials and before they are rounded to P; past 2^15 the reference moves so that the sum is 2^8. So p <= 2^15
+//  whenever it is rounded, which fits f16 too. A score more than 100 above the reference (log2) gives the row up: its
+//  sum becomes NaN, and the tile is run again with the running maximum.
 #pragma once
 
 #include <cmath>
@@ -15,7 +16,8 @@
 namespace flashattn::sm90 {
 
 constexpr float kMaxGrowth = 8.0f;          // log2
-constexpr float kSumLimit = 1048576.0f;     // 2^20
+constexpr float kSumLimit = 0x1p15f;
+constexpr float kSumTarget = 8.0f;          // log2
 constexpr float kSumFailure = 0x1p100f;     // the factor that undoes it must be a normal number
 constexpr float kLargeReference = 2048.0f;  // log2; see Rows::subtract_first
 
@@ -47,7 +49,7 @@ __device__ inline float quad_sum(float x) {
 
 // The maximum of each row in this block, and whether any row of the warp outgrew its reference by more than `growth`.
 template <int kCount>
-__device__ inline bool outgrown(const float (&s)[kCount], const Rows &rows, float c, float (&top)[2]) {
+__device__ inline bool outgrown(const float *s, const Rows &rows, float c, float (&top)[2]) {
   top[0] = fmaxf(s[0], s[1]);
   top[1] = fmaxf(s[2], s[3]);
 #pragma unroll
@@ -78,20 +80,11 @@ __device__ inline void follow_maximum(Rows &rows, float c, const float (&top)[2]
   if (rows.subtract_first) rows.offset[0] = rows.offset[1] = 0.0f;
 }
 
-// Scores become probabilities in three steps, so that the middle one, which keeps the special function unit busy, can
-// be had in turn: exponents, p, sums.
+// s becomes p, and the sums grow by it.
 template <int kCount>
-__device__ inline void scores_to_exponents(float (&s)[kCount], const Rows &rows, float c) {
+__device__ inline void exponentiate(float *s, Rows &rows, float c) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) s[i] = fmaf(s[i], c, -rows.offset[i / 2 % 2]);
-}
-template <int kCount>
-__device__ inline void exponentiate(float (&s)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) s[i] = ptx::exp2_approx(s[i]);
-}
-template <int kCount>
-__device__ inline void add_sums(const float (&s)[kCount], Rows &rows) {
+  for (int i = 0; i < kCount; ++i) s[i] = ptx::exp2_approx(fmaf(s[i], c, -rows.offset[i / 2 % 2]));
 #pragma unroll
   for (int i = 0; i < kCount; ++i) rows.sum[i / 2 % 2] += s[i];
 }
@@ -104,7 +97,7 @@ __device__ inline void fence_exponentials(const Rows &rows) {
 }
 
 template <int kCount>
-__device__ inline void subtract_reference(float (&s)[kCount], const Rows &rows) {
+__device__ inline void subtract_reference(float *s, const Rows &rows) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const float m = rows.reference[i / 2 % 2];
@@ -128,7 +121,7 @@ __device__ inline void follow_sum(Rows &rows, float (&factor)[2]) {
     const float total = quad_sum(rows.sum[r]);
     factor[r] = 1.0f;
     if (total > kSumLimit) {
-      const float to = rows.offset[r] + log2f(total);
+      const float to = rows.offset[r] + log2f(total) - kSumTarget;
       factor[r] = ptx::exp2_approx(rows.offset[r] - to);
       rows.offset[r] = to;
       const bool lost = total > kSumFailure || fabsf(to) > kLargeReference;
@@ -139,14 +132,14 @@ __device__ inline void follow_sum(Rows &rows, float (&factor)[2]) {
 
 // O *= factor, row by row.
 template <int kCount>
-__device__ inline void scale_rows(float (&o)[kCount], const float (&factor)[2]) {
+__device__ inline void scale_rows(float *o, const float (&factor)[2]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) o[i] *= factor[i / 2 % 2];
 }
 
 // P as the A operand of the second product: two column groups of eight make one k16 step.
-template <typename Element, int kCount>
-__device__ inline void pack_probabilities(const float (&s)[kCount], uint32_t (&p)[kCount / 2]) {
+template <int kCount, typename Element>
+__device__ inline void pack_probabilities(const float *s, uint32_t *p) {
 #pragma unroll
   for (int i = 0; i < kCount / 2; ++i) p[i] = ptx::pack<Element>(s[2 * i], s[2 * i + 1]);
 }
