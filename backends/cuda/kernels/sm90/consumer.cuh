@@ -130,8 +130,7 @@ __device__ inline void start_pv(const Pipeline<C> &pipe, uint32_t block, Registe
 
 // One tile: its rows against key blocks 0 .. range.end - 1, which are blocks `block` and on of the pipeline; leaves O
 // unnormalised. QK of block n is issued before PV of block n - 1, and the softmax of block n runs while that PV does.
-// On entry QK of block 0 is in flight; on return PV of
-// the last block is still to be issued.
+//
 template <typename C, Reference kReference>
 __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint32_t block, KMajor q,
                               const Work<C> &work, Registers<C> &r) {
@@ -159,11 +158,12 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
     if (r.rows.subtract_first) subtract_reference<kCount>(r.scores, r.rows);
   };
 
-  ptx::wgmma_wait<0>();
-  ptx::wgmma_pin(r.scores);
+  start_qk(pipe, block, q, r);
 #pragma unroll
   for (int i = 0; i < kOutCount; ++i) r.out[i] = 0.0f;
   r.rows.reset();
+  ptx::wgmma_wait<0>();
+  ptx::wgmma_pin(r.scores);
   pipe.release_k(block);
   if (range.all_visible == 0) mask(0);
   track_maximum();
@@ -173,12 +173,11 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
 
 #pragma unroll 1
   for (int n = 1; n < range.end; ++n) {
-    const uint32_t i = uniform(block + n);
-    start_qk(pipe, i, q, r);
-    start_pv<C, C::kBlockN>(pipe, i - 1, r);
+    start_qk(pipe, block + n, q, r);
+    start_pv<C, C::kBlockN>(pipe, block + n - 1, r);
     ptx::wgmma_wait<1>();
     ptx::wgmma_pin(r.scores);
-    pipe.release_k(i);
+    pipe.release_k(block + n);
     if (n >= range.all_visible) mask(n);
     if (kReference == Reference::kRunningMax) track_maximum();
     exponentiate<kCount>(r.scores, r.rows, c);
@@ -195,114 +194,53 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
     }
     finish_pv();
     ptx::wgmma_pin(r.scores);
-    pipe.release_v(i - 1);
+    pipe.release_v(block + n - 1);
     pack_probabilities<kCount, typename C::Element>(r.scores, r.probabilities);
   }
+
+  const uint32_t last = block + range.end - 1;
+  start_pv<C, C::kBlockN>(pipe, last, r);
+  finish_pv();
+  pipe.release_v(last);
 }
 
-// One consumer warpgroup's life. At the head of the loop QK of the first block of `work` is in flight.
 template <typename C>
-struct Consumer {
-  const FwdParams &p;
-  SharedMemory<C> &s;
-  const int w;
-  const Pipeline<C> pipe;
-  Ring<C::kQueryStages> q;  // buffer of `work`
-  Work<C> work;
+__device__ inline void consume_tiles(const FwdParams &p, SharedMemory<C> &s, int w) {
+  const Pipeline<C> pipe{s, threadIdx.x % 32 == 0};
+  Ring<C::kQueryStages> q;
   uint32_t block = 0;  // number of the tile's first block
-  Registers<C> r;
-
-  __device__ Consumer(const FwdParams &p_, SharedMemory<C> &s_, int w_)
-      : p(p_), s(s_), w(w_), pipe{s_, threadIdx.x % 32 == 0}, work(p_, s_, q, w_) {}
-
-  __device__ KMajor queries(int slot) const { return KMajor(uniform(ptx::smem_address(s.q[slot]) + w * 64 * 128)); }
-
-  // The staging rows of `slot` are written: tell the warp that stores them.
-  __device__ void hand_over(int slot) const {
+  for (;;) {
+    // One place fetches work, and every loop below runs over it: then the assembler sees that control flow is the same
+    // for the whole warp, and keeps addresses in uniform registers.
+    const Work<C> work(p, s, q, w);
+    if (!work.real()) {
+      if (work.tile.redo) break;
+      q.advance();
+      continue;
+    }
+    block = uniform(block);
+    typename C::Element *staging = s.q[q.slot] + w * 64 * 64;
+    if (work.range.end > 0) {
+      Registers<C> r;
+      const KMajor queries(uniform(ptx::smem_address(staging)));
+      if (C::kReference == Reference::kRunningMax || work.tile.redo != 0) {
+        attend<C, Reference::kRunningMax>(p, pipe, block, queries, work, r);
+      } else {
+        attend<C, Reference::kFixed>(p, pipe, block, queries, work, r);
+        if (out_of_range(r.out, r.rows) && pipe.signals) atomicOr(&s.overflow[q.slot], 1u << w);
+      }
+      finish_rows<C>(p, work.tile, work.first_row, r.out, r.rows, staging);
+    } else if (!work.left_alone(w)) {
+      finish_empty_rows<C>(p, work.tile, work.first_row, staging);
+    }
+    // The staging rows are written: tell the warp that stores them.
     ptx::fence_async_proxy();
     __syncwarp();
-    if (pipe.signals) ptx::mbarrier_arrive(&s.o_full[slot][w]);
-  }
-
-  // O is complete: out it goes.
-  __device__ void leave(const Work<C> &done, int slot) const {
-    if (C::kReference == Reference::kFixed && done.tile.redo == 0 && out_of_range(r.out, r.rows) && pipe.signals) {
-      atomicOr(&s.overflow[slot], 1u << w);
-    }
-    finish_rows<C>(p, done.tile, done.first_row, r.out, r.rows, s.q[slot] + w * 64 * 64);
-    hand_over(slot);
-  }
-
-  __device__ void next() {
+    if (pipe.signals) ptx::mbarrier_arrive(&s.o_full[q.slot][w]);
+    pipe.pass_over(block + work.range.end, block + work.blocks);
     block += work.blocks;
     q.advance();
-    work = Work<C>(p, s, q, w);
   }
-
-  // Goes on to the next tile in which this consumer has keys to look at; false when there is none.
-  __device__ bool find_work() {
-    for (;;) {
-      if (!work.real()) {
-        if (work.tile.redo) return false;
-        work.blocks = 0;
-      } else if (work.range.end > 0) {
-        return true;
-      } else {
-        if (!work.left_alone(w)) finish_empty_rows<C>(p, work.tile, work.first_row, s.q[q.slot] + w * 64 * 64);
-        hand_over(q.slot);
-        pipe.pass_over(block, block + work.blocks);
-      }
-      next();
-    }
-  }
-
-  __device__ void run() {
-    while (find_work()) {
-      start_qk(pipe, uniform(block), queries(q.slot), r);
-      while (run_tile()) {
-      }
-    }
-  }
-
-  // From QK of the first block in flight to O handed over. True when it has gone on to the next tile and that one's
-  // first QK is in flight.
-  __device__ bool run_tile() {
-    block = uniform(block);
-    const Work<C> done = work;
-    const int slot = q.slot;
-    const KMajor tile_q = queries(slot);
-    if (C::kReference == Reference::kRunningMax || done.tile.redo != 0) {
-      attend<C, Reference::kRunningMax>(p, pipe, block, tile_q, done, r);
-    } else {
-      attend<C, Reference::kFixed>(p, pipe, block, tile_q, done, r);
-    }
-    // The next tile's first QK runs under this tile's last PV and its way out. With one query buffer there is no next
-    // tile yet; a consumer that must pass blocks over has time enough later.
-    const uint32_t end = block + done.range.end;
-    const bool ahead = C::kQueryStages > 1 && done.range.end == done.blocks;
-    if (ahead) {
-      next();
-      if (work.real() && work.range.end > 0) {
-        start_pv<C, C::kBlockN>(pipe, end - 1, r);
-        start_qk(pipe, uniform(block), queries(q.slot), r);
-        ptx::wgmma_wait<1>();
-        ptx::wgmma_pin(r.out);
-        pipe.release_v(end - 1);
-        leave(done, slot);
-        return true;
-      }
-    }
-    start_pv<C, C::kBlockN>(pipe, end - 1, r);
-    ptx::wgmma_wait<0>();
-    ptx::wgmma_pin(r.out);
-    pipe.release_v(end - 1);
-    leave(done, slot);
-    if (!ahead) {
-      pipe.pass_over(end, block + done.blocks);
-      next();
-    }
-    return false;
-  }
-};
+}
 
 }  // namespace flashattn::sm90

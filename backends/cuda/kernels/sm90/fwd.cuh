@@ -50,7 +50,7 @@ __device__ inline void forward(const FwdParams &p) {
     }
   } else {
     ptx::registers_grow<C::kConsumerRegisters>();
-    Consumer<C>(p, s, warpgroup - 1).run();
+    consume_tiles(p, s, warpgroup - 1);
   }
 }
 
