@@ -59,8 +59,20 @@ struct Pipeline {
   __device__ static uint32_t slot(uint32_t block) { return block % C::kStages; }
   __device__ static uint32_t parity(uint32_t block) { return block / C::kStages % 2; }
   __device__ static uint32_t bytes(uint32_t block) { return slot(block) * C::kKeyBytes; }
-  __device__ void wait_k(uint32_t block) const { ptx::mbarrier_wait(&s.k_full[slot(block)], parity(block)); }
-  __device__ void wait_v(uint32_t block) const { ptx::mbarrier_wait(&s.v_full[slot(block)], parity(block)); }
+  // A look at a barrier takes about 30 cycles to answer, so it is asked ahead of the need: `seen` is look_k's or
+  // look_v's answer.
+  __device__ uint32_t look_k(uint32_t block) const {
+    return ptx::mbarrier_try_wait(ptx::smem_address(&s.k_full[slot(block)]), parity(block));
+  }
+  __device__ uint32_t look_v(uint32_t block) const {
+    return ptx::mbarrier_try_wait(ptx::smem_address(&s.v_full[slot(block)]), parity(block));
+  }
+  __device__ void wait_k(uint32_t block, uint32_t seen = 0) const {
+    if (!seen) ptx::mbarrier_wait(&s.k_full[slot(block)], parity(block));
+  }
+  __device__ void wait_v(uint32_t block, uint32_t seen = 0) const {
+    if (!seen) ptx::mbarrier_wait(&s.v_full[slot(block)], parity(block));
+  }
   __device__ void release_k(uint32_t block) const {
     if (signals) ptx::mbarrier_arrive(&s.k_empty[slot(block)]);
   }
@@ -111,96 +123,133 @@ struct Registers {
   Rows rows;
 };
 
-template <typename C>
+template <typename C, int kKeys>
 __device__ inline void start_qk(const Pipeline<C> &pipe, uint32_t block, KMajor q, Registers<C> &r) {
-  pipe.wait_k(block);
   ptx::wgmma_fence();
-  multiply_qk<C, C::kBlockN>(r.scores, q, KMajor(ptx::smem_address(pipe.s.k)).at(pipe.bytes(block)));
+  multiply_qk<C, kKeys>(r.scores, q, KMajor(ptx::smem_address(pipe.s.k)).at(pipe.bytes(block)));
   ptx::wgmma_commit();
 }
 
 template <typename C, int kKeys>
 __device__ inline void start_pv(const Pipeline<C> &pipe, uint32_t block, Registers<C> &r) {
-  pipe.wait_v(block);
   ptx::wgmma_pin(r.out);
   ptx::wgmma_fence();
   multiply_pv<C, kKeys>(r.out, r.probabilities, ValueMajor<C>(ptx::smem_address(pipe.s.v)).at(pipe.bytes(block)));
   ptx::wgmma_commit();
 }
 
+template <typename C>
+__device__ inline void finish_pv(Registers<C> &r) {
+  ptx::wgmma_wait<0>();
+  ptx::wgmma_pin(r.out);
+}
+
+// Where a thread's two rows stand for the mask (wgmma.cuh has the layout).
+struct MaskPlace {
+  int row;
+  int lane_column;
+};
+
+// The scores of block n become probabilities; P V of the block before is in flight and has ended on return.
+template <typename C, Reference kReference, int kKeys>
+__device__ inline void soften(const FwdParams &p, MaskPlace place, int n, bool masked, bool first, Registers<C> &r) {
+  constexpr int kCount = kKeys / 2, kOutCount = C::kHeadDim / 2;
+  const float c = p.scale_log2;
+  float factor[2];
+  if (masked) {
+    const int limit[2] = {visible_keys(p, place.row) - n * C::kBlockN, visible_keys(p, place.row + 8) - n * C::kBlockN};
+    mask_scores<kCount>(r.scores, limit, place.lane_column);
+  }
+  if (kReference == Reference::kRunningMax || first) {
+    float top[2];
+    if (outgrown<kCount>(r.scores, r.rows, c, top)) {
+      if (!first) finish_pv(r);
+      follow_maximum(r.rows, c, top, factor);
+      if (!first) scale_rows<kOutCount>(r.out, factor);
+    }
+    if (r.rows.subtract_first) subtract_reference<kCount>(r.scores, r.rows);
+  }
+  exponentiate<kCount>(r.scores, r.rows, c);
+  if (kReference == Reference::kRunningMax) {
+    fence_exponentials(r.rows);
+  } else if (first) {
+    fix_reference(r.rows);
+  } else if (sum_outgrown(r.rows)) {
+    finish_pv(r);
+    follow_sum(r.rows, factor);
+    scale_rows<kCount>(r.scores, factor);
+    scale_rows<kOutCount>(r.out, factor);
+  }
+  if (!first) {
+    finish_pv(r);
+    ptx::wgmma_pin(r.scores);
+  }
+}
+
 // One tile: its rows against key blocks 0 .. range.end - 1, which are blocks `block` and on of the pipeline; leaves O
 // unnormalised. QK of block n is issued before PV of block n - 1, and the softmax of block n runs while that PV does.
-//
 template <typename C, Reference kReference>
 __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint32_t block, KMajor q,
                               const Work<C> &work, Registers<C> &r) {
-  constexpr int kCount = C::kBlockN / 2, kOutCount = C::kHeadDim / 2;
-  const int row = work.first_row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-  const int lane_column = threadIdx.x % 4 * 2;
-  const float c = p.scale_log2;
+  constexpr int kN = C::kBlockN;
+  // Of a last block that only reaches into its first half, the diagonal's above all, only that half is computed.
+  constexpr int kHalf = kN == 128 ? 64 : kN;
+  const MaskPlace place = {work.first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4,
+                           static_cast<int>(threadIdx.x) % 4 * 2};
   const KeyRange range = work.range;
+  const bool half_last = kHalf < kN && range.end > 1 && range.tail <= kHalf;
+  const uint32_t last = block + range.end - 1;
 
-  const auto mask = [&](int n) {
-    const int limit[2] = {visible_keys(p, row) - n * C::kBlockN, visible_keys(p, row + 8) - n * C::kBlockN};
-    mask_scores<kCount>(r.scores, limit, lane_column);
-  };
-  const auto finish_pv = [&] {
-    ptx::wgmma_wait<0>();
-    ptx::wgmma_pin(r.out);
-  };
-  const auto track_maximum = [&] {
-    float top[2], factor[2];
-    if (outgrown<kCount>(r.scores, r.rows, c, top)) {
-      finish_pv();
-      follow_maximum(r.rows, c, top, factor);
-      scale_rows<kOutCount>(r.out, factor);
-    }
-    if (r.rows.subtract_first) subtract_reference<kCount>(r.scores, r.rows);
-  };
-
-  start_qk(pipe, block, q, r);
+  pipe.wait_k(block);
+  start_qk<C, kN>(pipe, block, q, r);
 #pragma unroll
-  for (int i = 0; i < kOutCount; ++i) r.out[i] = 0.0f;
+  for (int i = 0; i < C::kHeadDim / 2; ++i) r.out[i] = 0.0f;
   r.rows.reset();
   ptx::wgmma_wait<0>();
   ptx::wgmma_pin(r.scores);
   pipe.release_k(block);
-  if (range.all_visible == 0) mask(0);
-  track_maximum();
-  exponentiate<kCount>(r.scores, r.rows, c);
-  if (kReference == Reference::kFixed) fix_reference(r.rows);
-  pack_probabilities<kCount, typename C::Element>(r.scores, r.probabilities);
+  uint32_t seen_k = range.end > 1 ? pipe.look_k(block + 1) : 1;
+  soften<C, kReference, kN>(p, place, 0, range.all_visible == 0, true, r);
+  pack_probabilities<kN / 2, typename C::Element>(r.scores, r.probabilities);
 
+  const int whole = range.end - static_cast<int>(half_last);
 #pragma unroll 1
-  for (int n = 1; n < range.end; ++n) {
-    start_qk(pipe, block + n, q, r);
-    start_pv<C, C::kBlockN>(pipe, block + n - 1, r);
+  for (int n = 1; n < whole; ++n) {
+    pipe.wait_k(block + n, seen_k);
+    const uint32_t seen_v = pipe.look_v(block + n - 1);
+    start_qk<C, kN>(pipe, block + n, q, r);
+    pipe.wait_v(block + n - 1, seen_v);
+    start_pv<C, kN>(pipe, block + n - 1, r);
     ptx::wgmma_wait<1>();
     ptx::wgmma_pin(r.scores);
     pipe.release_k(block + n);
-    if (n >= range.all_visible) mask(n);
-    if (kReference == Reference::kRunningMax) track_maximum();
-    exponentiate<kCount>(r.scores, r.rows, c);
-    if (kReference == Reference::kFixed) {
-      if (sum_outgrown(r.rows)) {
-        float factor[2];
-        finish_pv();
-        follow_sum(r.rows, factor);
-        scale_rows<kCount>(r.scores, factor);
-        scale_rows<kOutCount>(r.out, factor);
-      }
-    } else {
-      fence_exponentials(r.rows);
-    }
-    finish_pv();
-    ptx::wgmma_pin(r.scores);
+    seen_k = pipe.look_k(block + n + 1);
+    soften<C, kReference, kN>(p, place, n, n >= range.all_visible, false, r);
     pipe.release_v(block + n - 1);
-    pack_probabilities<kCount, typename C::Element>(r.scores, r.probabilities);
+    pack_probabilities<kN / 2, typename C::Element>(r.scores, r.probabilities);
   }
-
-  const uint32_t last = block + range.end - 1;
-  start_pv<C, C::kBlockN>(pipe, last, r);
-  finish_pv();
+  if constexpr (kHalf < kN) {
+    if (half_last) {
+      pipe.wait_k(last, seen_k);
+      start_qk<C, kHalf>(pipe, last, q, r);
+      pipe.wait_v(last - 1);
+      start_pv<C, kN>(pipe, last - 1, r);
+      ptx::wgmma_wait<1>();
+      ptx::wgmma_pin(r.scores);
+      pipe.release_k(last);
+      soften<C, kReference, kHalf>(p, place, range.end - 1, true, false, r);
+      pipe.release_v(last - 1);
+      pack_probabilities<kHalf / 2, typename C::Element>(r.scores, r.probabilities);
+      pipe.wait_v(last);
+      start_pv<C, kHalf>(pipe, last, r);
+      finish_pv(r);
+      pipe.release_v(last);
+      return;
+    }
+  }
+  pipe.wait_v(last);
+  start_pv<C, kN>(pipe, last, r);
+  finish_pv(r);
   pipe.release_v(last);
 }
 

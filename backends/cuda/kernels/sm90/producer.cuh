@@ -8,10 +8,6 @@
 
 namespace flashattn::sm90 {
 
-// How long the moving warps sleep between looks at a barrier. The loader is a stage or more ahead of the consumers;
-// nobody waits for the storer before the buffer's turn comes round again.
-constexpr int kLoaderNap = 32, kStorerNap = 256;  // nanoseconds
-
 template <typename C>
 __device__ inline void load_block(const TensorMap &map, typename C::Element *to, uint64_t *full, int block, int head,
                                   int batch) {
@@ -30,7 +26,7 @@ __device__ inline void load_tiles(const FwdParams &p, SharedMemory<C> &s) {
   int next = blockIdx.x;
   int idle = 0;  // query buffers in a row that found no work
   for (;;) {
-    ptx::mbarrier_wait_asleep<kLoaderNap>(&s.q_empty[q.slot], q.phase ^ 1);
+    ptx::mbarrier_wait_asleep(&s.q_empty[q.slot], q.phase ^ 1);
     Tile tile;
     if (C::kReference == Reference::kFixed && s.overflow[q.slot] != 0) {
       tile = s.tile[q.slot];
@@ -68,12 +64,12 @@ __device__ inline void load_tiles(const FwdParams &p, SharedMemory<C> &s) {
       // The next tile's number is asked for early enough to arrive unnoticed, late enough to be fair.
       if (n == end && tile.redo == 0) drawn = atomicAdd(p.tile_counter, 1);
       if (n < end) {
-        ptx::mbarrier_wait_asleep<kLoaderNap>(&s.k_empty[k.slot], k.phase ^ 1);
+        ptx::mbarrier_wait_asleep(&s.k_empty[k.slot], k.phase ^ 1);
         load_block<C>(p.k, s.k[k.slot], &s.k_full[k.slot], n, head, tile.batch);
         k.advance();
       }
       if (n > 0) {
-        ptx::mbarrier_wait_asleep<kLoaderNap>(&s.v_empty[v.slot], v.phase ^ 1);
+        ptx::mbarrier_wait_asleep(&s.v_empty[v.slot], v.phase ^ 1);
         load_block<C>(p.v, s.v[v.slot], &s.v_full[v.slot], n - 1, head, tile.batch);
         v.advance();
       }
@@ -87,14 +83,14 @@ template <typename C>
 __device__ inline void store_tiles(const FwdParams &p, SharedMemory<C> &s) {
   Ring<C::kQueryStages> q;
   for (;;) {
-    ptx::mbarrier_wait_asleep<kStorerNap>(&s.q_full[q.slot], q.phase);
+    ptx::mbarrier_wait_asleep(&s.q_full[q.slot], q.phase);
     const Tile tile = s.tile[q.slot];
     if (tile.first_row < 0) {
       if (tile.redo) break;
     } else {
 #pragma unroll 1
       for (int w = 0; w < C::kConsumers; ++w) {
-        ptx::mbarrier_wait_asleep<kStorerNap>(&s.o_full[q.slot][w], q.phase);
+        ptx::mbarrier_wait_asleep(&s.o_full[q.slot][w], q.phase);
         const uint32_t overflow = *static_cast<volatile uint32_t *>(&s.overflow[q.slot]);
         const bool wanted = tile.redo != 0 ? tile.redo >> w & 1 : !(overflow >> w & 1);
         if (!wanted || tile.first_row + 64 * w >= p.n_q) continue;

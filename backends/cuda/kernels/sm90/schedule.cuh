@@ -37,10 +37,12 @@ __device__ inline int accept_draw(const FwdParams &p, int drawn) {
   return drawn + static_cast<int>(gridDim.x);
 }
 
-// Blocks of keys that rows [first_row, first_row + rows) of a sequence need: those before `all_visible` need no mask.
+// Blocks of keys that rows [first_row, first_row + rows) of a sequence need: those before `all_visible` need no mask,
+// and of the last one only the first `tail` keys are visible to any row.
 struct KeyRange {
   int end;
   int all_visible;
+  int tail;
 };
 
 template <int kBlockN>
@@ -52,7 +54,8 @@ __device__ inline KeyRange key_range(const FwdParams &p, int first_row, int rows
     least = max(0, min(least, first_row + p.diagonal + 1));
   }
   if (first_row >= p.n_q) most = 0;
-  return {(most + kBlockN - 1) / kBlockN, least / kBlockN};
+  const int end = (most + kBlockN - 1) / kBlockN;
+  return {end, least / kBlockN, most - (end - 1) * kBlockN};
 }
 
 }  // namespace flashattn::sm90
