@@ -62,7 +62,7 @@ class Kernel:
         per_kv = n_k * dim * 4
         repeat = heads // heads_kv
         if group is None:
-            group = repeat * max(1, (32 << 20) // max(per_kv, 1)) if causal else repeat
+            group = repeat * max(1, (info.get("group_mb", 16) << 20) // max(per_kv, 1)) if causal else repeat
         group = min(group, batch * heads)
         diagonal = max(-n_q, min(n_k, n_k - n_q + diag_offset))
         scale = 1 / math.sqrt(dim) if scale is None else scale

@@ -30,6 +30,20 @@ __device__ inline void mbarrier_arrive_expect(uint64_t *bar, uint32_t bytes) {
                : "memory");
 }
 
+// Has the phase of that parity ended? Answers at once.
+__device__ inline uint32_t mbarrier_test(uint32_t bar, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(done)
+      : "r"(bar), "r"(parity)
+      : "memory");
+  return done;
+}
+
+// The same, but a "no" may take its time: the hardware suspends the thread for a while first.
 __device__ inline uint32_t mbarrier_try_wait(uint32_t bar, uint32_t parity) {
   uint32_t done;
   asm volatile(

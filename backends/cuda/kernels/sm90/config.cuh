@@ -23,6 +23,7 @@ struct Config {
 
   static constexpr int kConsumers = kBlockM / 64;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
+  static constexpr bool kLooksAhead = kConsumers > 2;  // measured: +1.2 % with four, -1 % with two
   static constexpr int kChunks = kHeadDim / 64;  // 64 columns = one 128-byte swizzle span
   static constexpr int kQueryBytes = kBlockM * kHeadDim * 2;
   static constexpr int kKeyBytes = kBlockN * kHeadDim * 2;

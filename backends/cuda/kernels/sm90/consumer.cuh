@@ -59,13 +59,16 @@ struct Pipeline {
   __device__ static uint32_t slot(uint32_t block) { return block % C::kStages; }
   __device__ static uint32_t parity(uint32_t block) { return block / C::kStages % 2; }
   __device__ static uint32_t bytes(uint32_t block) { return slot(block) * C::kKeyBytes; }
-  // A look at a barrier takes about 30 cycles to answer, so it is asked ahead of the need: `seen` is look_k's or
-  // look_v's answer.
+  // A barrier takes about 30 cycles to answer. With many consumers, where every instruction slot counts, it is asked
+  // ahead of the need: `seen` is look_k's or look_v's answer. Only a block whose slot this consumer has used before may
+  // be looked at, else the parity is ambiguous: the next block always is.
   __device__ uint32_t look_k(uint32_t block) const {
-    return ptx::mbarrier_try_wait(ptx::smem_address(&s.k_full[slot(block)]), parity(block));
+    if (!C::kLooksAhead) return 0;
+    return ptx::mbarrier_test(ptx::smem_address(&s.k_full[slot(block)]), parity(block));
   }
   __device__ uint32_t look_v(uint32_t block) const {
-    return ptx::mbarrier_try_wait(ptx::smem_address(&s.v_full[slot(block)]), parity(block));
+    if (!C::kLooksAhead) return 0;
+    return ptx::mbarrier_test(ptx::smem_address(&s.v_full[slot(block)]), parity(block));
   }
   __device__ void wait_k(uint32_t block, uint32_t seen = 0) const {
     if (!seen) ptx::mbarrier_wait(&s.k_full[slot(block)], parity(block));
@@ -194,8 +197,8 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
   constexpr int kN = C::kBlockN;
   // Of a last block that only reaches into its first half, the diagonal's above all, only that half is computed.
   constexpr int kHalf = kN == 128 ? 64 : kN;
-  const MaskPlace place = {work.first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4,
-                           static_cast<int>(threadIdx.x) % 4 * 2};
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const MaskPlace place = {work.first_row + warp * 16 + lane / 4, lane % 4 * 2};
   const KeyRange range = work.range;
   const bool half_last = kHalf < kN && range.end > 1 && range.tail <= kHalf;
   const uint32_t last = block + range.end - 1;
@@ -208,7 +211,7 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
   ptx::wgmma_wait<0>();
   ptx::wgmma_pin(r.scores);
   pipe.release_k(block);
-  uint32_t seen_k = range.end > 1 ? pipe.look_k(block + 1) : 1;
+  uint32_t seen_k = pipe.look_k(block + 1);
   soften<C, kReference, kN>(p, place, 0, range.all_visible == 0, true, r);
   pack_probabilities<kN / 2, typename C::Element>(r.scores, r.probabilities);
 
