@@ -1,6 +1,6 @@
 """Compiles kernel variants to cubins and writes the table the harness launches them by.
 
-    python3 build.py OUT_DIR NAME=dtype,head_dim,block_m,block_n,stages,query_stages,reference[,-Dflag...] ...
+    python3 build.py OUT_DIR NAME=dtype,head_dim,block_m,block_n,stages,query_buffers,reference[,-Dflag...] ...
 
 dtype bf16 | f16; reference max | fixed. Prints registers and spills of each.
 """
@@ -19,13 +19,13 @@ KERNELS = os.environ.get("KERNELS", os.path.join(HERE, "../../backends/cuda/kern
 
 def build(out, spec):
     name, fields = spec.split("=", 1)
-    dtype, dim, bm, bn, stages, query_stages, reference, *flags = fields.split(",")
+    dtype, dim, bm, bn, stages, query_buffers, reference, *flags = fields.split(",")
     element = {"bf16": "__nv_bfloat16", "f16": "__half"}[dtype]
     reference = {"max": "kRunningMax", "fixed": "kFixed"}[reference]
     target = os.path.join(out, name + ".cubin")
     command = ["nvcc", "-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-cubin", "-o", target,
                f"-I{KERNELS}", f"-DELEMENT={element}", f"-DHEAD_DIM={dim}", f"-DBLOCK_M={bm}", f"-DBLOCK_N={bn}",
-               f"-DSTAGES={stages}", f"-DQUERY_STAGES={query_stages}", f"-DREFERENCE={reference}",
+               f"-DSTAGES={stages}", f"-DQUERY_BUFFERS={query_buffers}", f"-DREFERENCE={reference}",
                *flags, os.path.join(HERE, "variant.cu")]
     done = subprocess.run(command, capture_output=True, text=True)
     log = done.stdout + done.stderr

@@ -72,6 +72,7 @@ class Kernel:
                               *((lse.stride(0), lse.stride(1), lse.stride(2)) if lse is not None else (0, 0, 0)))
         packed += struct.pack("<Q10if3i", self.counter.data_ptr(), n_q, n_k, heads, repeat, batch * heads, int(causal),
                               diagonal, m_tiles, total, group, scale * math.log2(math.e), 0, 0, 0)
+        packed += struct.pack("<Qqqq", o.data_ptr(), o.stride(0), o.stride(2), o.stride(1))
         packed += bytes(-len(packed) % 64)
         params = ctypes.create_string_buffer(packed, len(packed))
         args = (ctypes.c_void_p * 1)(ctypes.addressof(params))

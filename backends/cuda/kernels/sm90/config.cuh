@@ -10,7 +10,7 @@ enum class Reference : int32_t {
   kFixed,       // the first block's maximum stays the reference; see softmax.cuh
 };
 
-template <typename ElementT, int kHeadDimT, int kBlockMT, int kBlockNT, int kStagesT, int kQueryStagesT,
+template <typename ElementT, int kHeadDimT, int kBlockMT, int kBlockNT, int kStagesT, int kQueryBuffersT,
           Reference kReferenceT>
 struct Config {
   using Element = ElementT;
@@ -18,7 +18,10 @@ struct Config {
   static constexpr int kBlockM = kBlockMT;  // query rows of a tile: 64 for each consumer warpgroup
   static constexpr int kBlockN = kBlockNT;  // keys of a block
   static constexpr int kStages = kStagesT;  // K and V blocks in flight
-  static constexpr int kQueryStages = kQueryStagesT;
+  // Tiles whose queries fit in shared memory. Two: the next tile's arrive early, and O leaves through the buffer of its
+  // own queries by the copy engine. One: the next tile's arrive after the last QK, and O leaves from registers.
+  static constexpr int kQueryBuffers = kQueryBuffersT;
+  static constexpr bool kStoresDirectly = kQueryBuffers == 1;
   static constexpr Reference kReference = kReferenceT;
 
   static constexpr int kConsumers = kBlockM / 64;  // warpgroups
@@ -36,7 +39,9 @@ struct Config {
   static_assert(kBlockM % 64 == 0 && kBlockN % 16 == 0 && kHeadDim % 64 == 0);
 };
 
-// The tile a query buffer holds, written by the producer before it fills the buffer.
+// What producer and consumers know of a tile; there are always two such notes.
+constexpr int kTileSlots = 2;
+
 struct Tile {
   int32_t first_row;  // negative: no more tiles
   int32_t head;
@@ -47,14 +52,16 @@ struct Tile {
 // Tiles are 128-byte rows of 64 columns, 128-byte swizzle, one block of rows per 64-column chunk.
 template <typename C>
 struct SharedMemory {
-  alignas(1024) typename C::Element q[C::kQueryStages][C::kBlockM * C::kHeadDim];  // and O on its way out
+  alignas(1024) typename C::Element q[C::kQueryBuffers][C::kBlockM * C::kHeadDim];  // and O on its way out
   alignas(1024) typename C::Element k[C::kStages][C::kBlockN * C::kHeadDim];
   alignas(1024) typename C::Element v[C::kStages][C::kBlockN * C::kHeadDim];
   uint64_t k_full[C::kStages], k_empty[C::kStages], v_full[C::kStages], v_empty[C::kStages];
-  uint64_t q_full[C::kQueryStages], q_empty[C::kQueryStages];
-  uint64_t o_full[C::kQueryStages][C::kConsumers];
-  Tile tile[C::kQueryStages];
-  uint32_t overflow[C::kQueryStages];  // bit w: consumer w's rows left the range of the fixed reference
+  uint64_t q_full[kTileSlots];                  // the note is written and the queries are there
+  uint64_t q_read;                              // one buffer only: every consumer has read the queries
+  uint64_t o_full[kTileSlots][C::kConsumers];   // two buffers only: a consumer's rows of O wait in the query buffer
+  uint64_t tile_done[kTileSlots];               // O has left, the note is free
+  Tile tile[kTileSlots];
+  uint32_t overflow[kTileSlots];  // bit w: consumer w's rows left the range of the fixed reference
 };
 
 // Position in a ring of buffers and the parity of the phase that fills it.

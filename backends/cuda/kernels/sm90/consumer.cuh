@@ -82,6 +82,9 @@ struct Pipeline {
   __device__ void release_v(uint32_t block) const {
     if (signals) ptx::mbarrier_arrive(&s.v_empty[slot(block)]);
   }
+  __device__ void release_q() const {
+    if (C::kStoresDirectly && signals) ptx::mbarrier_arrive(&s.q_read);
+  }
   // Blocks other consumers of the tile need and this one does not: hand them back unread.
   __device__ void pass_over(uint32_t from, uint32_t to) const {
 #pragma unroll 1
@@ -103,7 +106,7 @@ struct Work {
   KeyRange range;  // of this consumer's rows
 
   // Waits until buffer `q` holds a tile and its queries.
-  __device__ Work(const FwdParams &p, SharedMemory<C> &s, Ring<C::kQueryStages> q, int w) {
+  __device__ Work(const FwdParams &p, SharedMemory<C> &s, Ring<kTileSlots> q, int w) {
     ptx::mbarrier_wait(&s.q_full[q.slot], q.phase);
     const Tile &t = s.tile[q.slot];
     tile = {uniform(t.first_row), uniform(t.head), uniform(t.batch), uniform(t.redo)};
@@ -211,6 +214,7 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
   ptx::wgmma_wait<0>();
   ptx::wgmma_pin(r.scores);
   pipe.release_k(block);
+  if (range.end == 1) pipe.release_q();
   uint32_t seen_k = pipe.look_k(block + 1);
   soften<C, kReference, kN>(p, place, 0, range.all_visible == 0, true, r);
   pack_probabilities<kN / 2, typename C::Element>(r.scores, r.probabilities);
@@ -226,6 +230,7 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
     ptx::wgmma_wait<1>();
     ptx::wgmma_pin(r.scores);
     pipe.release_k(block + n);
+    if (n + 1 == range.end) pipe.release_q();
     seen_k = pipe.look_k(block + n + 1);
     soften<C, kReference, kN>(p, place, n, n >= range.all_visible, false, r);
     pipe.release_v(block + n - 1);
@@ -240,6 +245,7 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
       ptx::wgmma_wait<1>();
       ptx::wgmma_pin(r.scores);
       pipe.release_k(last);
+      pipe.release_q();
       soften<C, kReference, kHalf>(p, place, range.end - 1, true, false, r);
       pipe.release_v(last - 1);
       pack_probabilities<kHalf / 2, typename C::Element>(r.scores, r.probabilities);
@@ -259,7 +265,7 @@ __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint3
 template <typename C>
 __device__ inline void consume_tiles(const FwdParams &p, SharedMemory<C> &s, int w) {
   const Pipeline<C> pipe{s, threadIdx.x % 32 == 0};
-  Ring<C::kQueryStages> q;
+  Ring<kTileSlots> q;
   uint32_t block = 0;  // number of the tile's first block
   for (;;) {
     // One place fetches work, and every loop below runs over it: then the assembler sees that control flow is the same
@@ -271,24 +277,30 @@ __device__ inline void consume_tiles(const FwdParams &p, SharedMemory<C> &s, int
       continue;
     }
     block = uniform(block);
-    typename C::Element *staging = s.q[q.slot] + w * 64 * 64;
+    typename C::Element *own_rows = s.q[q.slot % C::kQueryBuffers] + w * 64 * 64;
     if (work.range.end > 0) {
       Registers<C> r;
-      const KMajor queries(uniform(ptx::smem_address(staging)));
+      const KMajor queries(uniform(ptx::smem_address(own_rows)));
       if (C::kReference == Reference::kRunningMax || work.tile.redo != 0) {
         attend<C, Reference::kRunningMax>(p, pipe, block, queries, work, r);
       } else {
         attend<C, Reference::kFixed>(p, pipe, block, queries, work, r);
         if (out_of_range(r.out, r.rows) && pipe.signals) atomicOr(&s.overflow[q.slot], 1u << w);
       }
-      finish_rows<C>(p, work.tile, work.first_row, r.out, r.rows, staging);
-    } else if (!work.left_alone(w)) {
-      finish_empty_rows<C>(p, work.tile, work.first_row, staging);
+      finish_rows<C>(p, work.tile, work.first_row, r.out, r.rows, own_rows);
+    } else {
+      pipe.release_q();
+      if (!work.left_alone(w)) finish_empty_rows<C>(p, work.tile, work.first_row, own_rows);
     }
-    // The staging rows are written: tell the warp that stores them.
-    ptx::fence_async_proxy();
-    __syncwarp();
-    if (pipe.signals) ptx::mbarrier_arrive(&s.o_full[q.slot][w]);
+    if (C::kStoresDirectly) {
+      __syncwarp();
+      if (pipe.signals) ptx::mbarrier_arrive(&s.tile_done[q.slot]);
+    } else {
+      // The rows wait in shared memory: tell the warp that stores them.
+      ptx::fence_async_proxy();
+      __syncwarp();
+      if (pipe.signals) ptx::mbarrier_arrive(&s.o_full[q.slot][w]);
+    }
     pipe.pass_over(block + work.range.end, block + work.blocks);
     block += work.blocks;
     q.advance();

@@ -1,8 +1,7 @@
 // Forward attention on compute capability 9.0: O = softmax(scale Q K^T + mask) V for a dense batch.
 //
 // One block an SM, persistent. The first warpgroup moves data (producer.cuh), the others compute (consumer.cuh). They
-// meet only at transaction barriers: q (a tile's queries are there / its O has left), k and v (a block of keys or
-// values is there / was read by all), o (a consumer's rows of O are in shared memory).
+// meet only at the transaction barriers of SharedMemory.
 #pragma once
 
 #include "../ptx/mbarrier.cuh"
@@ -24,12 +23,13 @@ __device__ inline void init_barriers(SharedMemory<C> &s) {
     ptx::mbarrier_init(&s.k_empty[i], kConsumerWarps);
     ptx::mbarrier_init(&s.v_empty[i], kConsumerWarps);
   }
-  for (int i = 0; i < C::kQueryStages; ++i) {
+  for (int i = 0; i < kTileSlots; ++i) {
     ptx::mbarrier_init(&s.q_full[i], 1);
-    ptx::mbarrier_init(&s.q_empty[i], 1);
+    ptx::mbarrier_init(&s.tile_done[i], C::kStoresDirectly ? kConsumerWarps : 1);
     for (int w = 0; w < C::kConsumers; ++w) ptx::mbarrier_init(&s.o_full[i][w], 4);
     s.overflow[i] = 0;
   }
+  ptx::mbarrier_init(&s.q_read, kConsumerWarps);
   ptx::mbarrier_init_fence();
 }
 
@@ -46,7 +46,7 @@ __device__ inline void forward(const FwdParams &p) {
     const int warp = threadIdx.x / 32;
     if (threadIdx.x % 32 == 0) {
       if (warp == 0) load_tiles(p, s);
-      if (warp == 1) store_tiles(p, s);
+      if (warp == 1 && !C::kStoresDirectly) store_tiles(p, s);
     }
   } else {
     ptx::registers_grow<C::kConsumerRegisters>();

@@ -33,6 +33,10 @@ struct alignas(64) FwdParams {
   int32_t heads_per_group;    // heads swept together so that their K and V stay in L2 (schedule.cuh)
   float scale_log2;           // softmax scale * log2(e), > 0
   int32_t padding[3];
+
+  // O once more, for kernels that store it from registers; strides in elements, multiples of 8.
+  void *o_rows;
+  int64_t o_stride_batch, o_stride_head, o_stride_row;
 };
 static_assert(sizeof(FwdParams) == 640);
 

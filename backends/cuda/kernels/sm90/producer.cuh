@@ -21,12 +21,13 @@ __device__ inline void load_block(const TensorMap &map, typename C::Element *to,
 // K runs one block ahead of V, in the order the consumers want them.
 template <typename C>
 __device__ inline void load_tiles(const FwdParams &p, SharedMemory<C> &s) {
-  Ring<C::kQueryStages> q;
+  Ring<kTileSlots> q;
   Ring<C::kStages> k, v;
   int next = blockIdx.x;
-  int idle = 0;  // query buffers in a row that found no work
+  int idle = 0;         // slots in a row that found no work
+  uint32_t loaded = 0;  // tiles so far
   for (;;) {
-    ptx::mbarrier_wait_asleep(&s.q_empty[q.slot], q.phase ^ 1);
+    ptx::mbarrier_wait_asleep(&s.tile_done[q.slot], q.phase ^ 1);
     Tile tile;
     if (C::kReference == Reference::kFixed && s.overflow[q.slot] != 0) {
       tile = s.tile[q.slot];
@@ -37,9 +38,9 @@ __device__ inline void load_tiles(const FwdParams &p, SharedMemory<C> &s) {
       tile = tile_at<C::kBlockM>(p, next);
       idle = 0;
     } else {
-      // A buffer that is still being worked on may yet ask for a second run: end only when all are idle.
+      // A tile that is still being worked on may yet ask for a second run: end only when all are idle.
       tile.first_row = -1;
-      tile.redo = ++idle == (C::kReference == Reference::kFixed ? C::kQueryStages : 1);
+      tile.redo = ++idle == (C::kReference == Reference::kFixed ? kTileSlots : 1);
     }
     s.tile[q.slot] = tile;
     if (tile.first_row < 0) {
@@ -49,10 +50,11 @@ __device__ inline void load_tiles(const FwdParams &p, SharedMemory<C> &s) {
       continue;
     }
 
+    if (C::kStoresDirectly) ptx::mbarrier_wait_asleep(&s.q_read, loaded++ % 2 ^ 1);
     ptx::mbarrier_arrive_expect(&s.q_full[q.slot], C::kQueryBytes);
 #pragma unroll
     for (int chunk = 0; chunk < C::kChunks; ++chunk) {
-      ptx::tma_load(s.q[q.slot] + chunk * C::kBlockM * 64, &p.q, &s.q_full[q.slot], chunk * 64, tile.first_row, tile.head,
+      ptx::tma_load(s.q[q.slot % C::kQueryBuffers] + chunk * C::kBlockM * 64, &p.q, &s.q_full[q.slot], chunk * 64, tile.first_row, tile.head,
                     tile.batch);
     }
     q.advance();
@@ -81,7 +83,7 @@ __device__ inline void load_tiles(const FwdParams &p, SharedMemory<C> &s) {
 // Sends each consumer's rows of O out of the query buffer they were written to, then frees the buffer.
 template <typename C>
 __device__ inline void store_tiles(const FwdParams &p, SharedMemory<C> &s) {
-  Ring<C::kQueryStages> q;
+  Ring<kTileSlots> q;
   for (;;) {
     ptx::mbarrier_wait_asleep(&s.q_full[q.slot], q.phase);
     const Tile tile = s.tile[q.slot];
@@ -103,7 +105,7 @@ __device__ inline void store_tiles(const FwdParams &p, SharedMemory<C> &s) {
       ptx::tma_store_commit();
       ptx::tma_store_wait_read<0>();
     }
-    ptx::mbarrier_arrive(&s.q_empty[q.slot]);
+    ptx::mbarrier_arrive(&s.tile_done[q.slot]);
     q.advance();
   }
 }
