@@ -1,10 +1,12 @@
 """Compiles kernel variants to cubins and writes the table the harness launches them by.
 
+    python3 build.py OUT_DIR fwd_sm90 ...       the kernels that ship whose names begin so
     python3 build.py OUT_DIR NAME=dtype,head_dim,block_m,block_n,stages,query_buffers,reference[,-Dflag...] ...
 
 dtype bf16 | f16; reference max | fixed. Prints registers and spills of each.
 """
 
+import glob
 import json
 import os
 import re
@@ -17,27 +19,44 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = os.environ.get("KERNELS", os.path.join(HERE, "../../backends/cuda/kernels/sm90"))
 
 
-def build(out, spec):
-    name, fields = spec.split("=", 1)
-    dtype, dim, bm, bn, stages, query_buffers, reference, *flags = fields.split(",")
-    element = {"bf16": "__nv_bfloat16", "f16": "__half"}[dtype]
-    reference = {"max": "kRunningMax", "fixed": "kFixed"}[reference]
-    target = os.path.join(out, name + ".cubin")
-    command = ["nvcc", "-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-cubin", "-o", target,
-               f"-I{KERNELS}", f"-DELEMENT={element}", f"-DHEAD_DIM={dim}", f"-DBLOCK_M={bm}", f"-DBLOCK_N={bn}",
-               f"-DSTAGES={stages}", f"-DQUERY_BUFFERS={query_buffers}", f"-DREFERENCE={reference}",
-               *flags, os.path.join(HERE, "variant.cu")]
+COMMON = ["nvcc", "-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", "-cubin"]
+DTYPES = {"bf16": "bfloat16", "f16": "float16"}
+
+
+def run(name, command):
     done = subprocess.run(command, capture_output=True, text=True)
     log = done.stdout + done.stderr
     if done.returncode:
         raise SystemExit(log)
     notes = re.findall(r"(\d+ bytes spill stores)|(Used \d+ registers)|(Potential Performance Loss.*)", log)
     print(name, "; ".join("".join(n) for n in notes), flush=True)
-    # sizeof(SharedMemory): the only 4-byte constant of that name, read from the ELF symbol.
-    elf = open(target, "rb").read()
-    shared = symbol_value(elf, b"variant_shared_bytes")
-    return name, {"symbol": "variant", "dtype": {"bf16": "bfloat16", "f16": "float16"}[dtype], "head_dim": int(dim),
-                  "block_m": int(bm), "block_n": int(bn), "threads": 128 * (int(bm) // 64 + 1), "shared_bytes": shared}
+
+
+def build(out, spec):
+    """An experiment: variant.cu with its configuration on the command line."""
+    name, fields = spec.split("=", 1)
+    dtype, dim, bm, bn, stages, query_buffers, reference, *flags = fields.split(",")
+    element = {"bf16": "__nv_bfloat16", "f16": "__half"}[dtype]
+    reference = {"max": "kRunningMax", "fixed": "kFixed"}[reference]
+    target = os.path.join(out, name + ".cubin")
+    run(name, COMMON + ["-o", target, f"-I{KERNELS}", f"-DELEMENT={element}", f"-DHEAD_DIM={dim}", f"-DBLOCK_M={bm}",
+                        f"-DBLOCK_N={bn}", f"-DSTAGES={stages}", f"-DQUERY_BUFFERS={query_buffers}",
+                        f"-DREFERENCE={reference}", *flags, os.path.join(HERE, "variant.cu")])
+    shared = symbol_value(open(target, "rb").read(), b"variant_shared_bytes")
+    return name, {"symbol": "variant", "dtype": DTYPES[dtype], "head_dim": int(dim), "block_m": int(bm),
+                  "block_n": int(bn), "threads": 128 * (int(bm) // 64 + 1), "shared_bytes": shared}
+
+
+def build_shipped(out, source):
+    """A kernel that ships; its launch numbers come from geometry.h, which the kernel itself asserts."""
+    name = os.path.basename(source)[:-3]
+    run(name, COMMON + ["-o", os.path.join(out, name + ".cubin"), source])
+    _, _, dtype, dim = name.split("_")
+    table = open(os.path.join(KERNELS, "geometry.h")).read()
+    rows = [list(map(int, r.split(","))) for r in re.findall(r"\{(\d+(?:, \d+){4})\}", table)]
+    dim, bm, bn, threads, shared = next(r for r in rows if r[0] == int(dim[1:]))
+    return name, {"symbol": name, "dtype": DTYPES[dtype], "head_dim": dim, "block_m": bm, "block_n": bn,
+                  "threads": threads, "shared_bytes": shared}
 
 
 def symbol_value(elf, wanted):
@@ -62,7 +81,13 @@ def main():
     table_path = os.path.join(out, "variants.json")
     table = json.load(open(table_path)) if os.path.exists(table_path) else {}
     with ThreadPoolExecutor(2) as pool:
-        table.update(pool.map(lambda spec: build(out, spec), sys.argv[2:]))
+        jobs = []
+        for spec in sys.argv[2:]:
+            if "=" in spec:
+                jobs.append(pool.submit(build, out, spec))
+            else:
+                jobs += [pool.submit(build_shipped, out, f) for f in sorted(glob.glob(f"{KERNELS}/{spec}*.cu"))]
+        table.update(job.result() for job in jobs)
     json.dump(table, open(table_path, "w"), indent=1)
 
 
