@@ -139,6 +139,7 @@ def main():
         dict(b=2, n_q=1024, n_k=1024, h=8, h_kv=8, causal=True, gain=10.0),
         dict(b=2, n_q=1024, n_k=1024, h=8, h_kv=8, causal=False, gain=30.0),
         dict(b=2, n_q=1024, n_k=1024, h=8, h_kv=8, causal=True, gain=100.0),
+        dict(b=8, n_q=1024, n_k=1024, h=32, h_kv=8, causal=True, gain=30.0),
         dict(b=2, n_q=1024, n_k=1024, h=8, h_kv=8, causal=True, twist=late_rise),
         dict(b=2, n_q=1024, n_k=1024, h=8, h_kv=8, causal=False, twist=late_peak),
         dict(b=1, n_q=300, n_k=1, h=2, h_kv=2, causal=False, twist=huge),

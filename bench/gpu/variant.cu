@@ -2,7 +2,8 @@
 #include "fwd.cuh"
 
 using namespace flashattn::sm90;
-using VariantConfig = Config<ELEMENT, HEAD_DIM, BLOCK_M, BLOCK_N, STAGES, QUERY_BUFFERS, Reference::REFERENCE>;
+using VariantConfig =
+    Config<ELEMENT, HEAD_DIM, BLOCK_M, BLOCK_N, STAGES, QUERY_BUFFERS, Reference::REFERENCE>;
 
 extern "C" __global__ void __launch_bounds__(VariantConfig::kThreads, 1)
     variant(const __grid_constant__ FwdParams params) {

@@ -1,14 +1,15 @@
-// Cycles of one wgmma by operand source, width and warpgroups of the SM: what the tensor cores give before any softmax.
-#include "wgmma.cuh"
-
+// Cycles of one wgmma by operand source, width and warpgroups of the SM: what the tensor cores give before
+// any softmax.
 #include "mbarrier.cuh"
+#include "wgmma.cuh"
 
 using namespace flashattn::ptx;
 
 template <int kN, bool kRegisterA, bool kBoth>
 __device__ inline void run(long long *cycles) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  for (int i = threadIdx.x; i < 49152 / 4; i += blockDim.x) reinterpret_cast<uint32_t *>(memory)[i] = 0x3c003c00u + i;
+  for (int i = threadIdx.x; i < 49152 / 4; i += blockDim.x)
+    reinterpret_cast<uint32_t *>(memory)[i] = 0x3c003c00u + i;
   __syncthreads();
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   const uint32_t base = smem_address(memory);
@@ -25,7 +26,8 @@ __device__ inline void run(long long *cycles) {
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       if (kRegisterA) {
-        Wgmma<__nv_bfloat16, kN>::rs(d, a + 4 * step, Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor());
+        Wgmma<__nv_bfloat16, kN>::rs(d, a + 4 * step,
+                                     Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor());
       } else {
         Wgmma<__nv_bfloat16, kN>::ss(d, Matrix<16, 1024>(base + (group & 1) * 8192 + step * 32).descriptor(),
                                      Matrix<16, 1024>(base + 16384 + step * 32).descriptor());
@@ -34,7 +36,8 @@ __device__ inline void run(long long *cycles) {
     if (kBoth) {
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
-        Wgmma<__nv_bfloat16, 64>::rs(e, a + 4 * step, Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor());
+        Wgmma<__nv_bfloat16, 64>::rs(e, a + 4 * step,
+                                     Matrix<1024 * 16, 1024>(base + 16384 + step * 2048).descriptor());
       }
     }
     wgmma_commit();
@@ -51,8 +54,10 @@ __device__ inline void run(long long *cycles) {
   if (sum == 12345.678f) cycles[blockIdx.x] = 0;
 }
 
-#define RATE(NAME, N, REGISTERS, BOTH) \
-  extern "C" __global__ void __launch_bounds__(512, 1) NAME(long long *cycles) { run<N, REGISTERS, BOTH>(cycles); }
+#define RATE(NAME, N, REGISTERS, BOTH)                                           \
+  extern "C" __global__ void __launch_bounds__(512, 1) NAME(long long *cycles) { \
+    run<N, REGISTERS, BOTH>(cycles);                                             \
+  }
 RATE(ss64, 64, false, false)
 RATE(ss128, 128, false, false)
 RATE(ss176, 176, false, false)

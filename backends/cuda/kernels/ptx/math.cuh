@@ -36,8 +36,8 @@ __device__ inline uint32_t pack<__half>(float low, float high) {
 // Four 8x8 matrices of 16-bit elements; lane l gives the 16-byte row address of row l % 8 of matrix l / 8
 // (PTX ISA, "stmatrix").
 __device__ inline void store_matrix_x4(uint32_t smem, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem), "r"(a), "r"(b), "r"(c),
-               "r"(d)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem), "r"(a), "r"(b),
+               "r"(c), "r"(d)
                : "memory");
 }
 

@@ -1,9 +1,10 @@
 // Warpgroup matrix multiply-accumulate, D += A B with f32 accumulators in registers
 // (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma").
 //
-// One instruction is m64 nN k16. Thread t of the warpgroup (warp w = t / 32, lane l = t % 32) holds, for column group
-// j = 0 .. N/8 - 1, d[4j], d[4j+1] = row 16w + l/4, columns 8j + 2(l%4) + {0, 1}, and d[4j+2], d[4j+3] = the same
-// columns of row 16w + l/4 + 8. A in registers (k16) has the same layout over two column groups, packed in pairs.
+// One instruction is m64 nN k16. Thread t of the warpgroup (warp w = t / 32, lane l = t % 32) holds, for
+// column group j = 0 .. N/8 - 1, d[4j], d[4j+1] = row 16w + l/4, columns 8j + 2(l%4) + {0, 1}, and d[4j+2],
+// d[4j+3] = the same columns of row 16w + l/4 + 8. A in registers (k16) has the same layout over two column
+// groups, packed in pairs.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,14 +15,15 @@
 
 namespace flashattn::ptx {
 
-// Matrix descriptor for 128-byte swizzle (PTX ISA, "Matrix Descriptor Format"): address, leading and stride byte
-// offsets in units of 16 bytes at bits 0, 16 and 32; swizzle mode 1 at bit 62. Tiles start on 1024 bytes, so the base
-// offset is zero.
-//  K-major operand (Q, K): rows of 64 elements = 128 bytes, 8-row groups `stride` bytes apart; `leading` is unused.
-//  MN-major operand (V):   64 columns = 128 bytes a row, `stride` bytes between groups of 8 rows (k), `leading` bytes
+// Matrix descriptor for 128-byte swizzle (PTX ISA, "Matrix Descriptor Format"): address, leading and stride
+// byte offsets in units of 16 bytes at bits 0, 16 and 32; swizzle mode 1 at bit 62. Tiles start on 1024
+// bytes, so the base offset is zero.
+//  K-major operand (Q, K): rows of 64 elements = 128 bytes, 8-row groups `stride` bytes apart; `leading` is
+//  unused. MN-major operand (V):   64 columns = 128 bytes a row, `stride` bytes between groups of 8 rows (k),
+//  `leading` bytes
 //                          between blocks of 64 columns.
-// The upper word is a constant of the layout. The lower one holds the address; a tile `bytes` further on is bytes / 16
-// more there, which never carries: shared addresses are below 2^18.
+// The upper word is a constant of the layout. The lower one holds the address; a tile `bytes` further on is
+// bytes / 16 more there, which never carries: shared addresses are below 2^18.
 template <uint32_t kLeading, uint32_t kStride>
 struct Matrix {
   static_assert(kLeading % 16 == 0 && kLeading < 1 << 18 && kStride % 16 == 0 && kStride < 1 << 18);
@@ -43,14 +45,19 @@ struct Matrix {
 
 // Orders register accesses of this thread before the next wgmma; needed before the first one and whenever the
 // accumulators or A registers were touched.
-__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 template <int kPending>
 __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from moving reads or writes of registers that an asynchronous wgmma owns across this point.
+// Keeps the compiler from moving reads or writes of registers that an asynchronous wgmma owns across this
+// point.
 template <int kCount>
 __device__ inline void wgmma_pin(float (&r)[kCount]) {
 #pragma unroll
@@ -63,12 +70,14 @@ __device__ inline void wgmma_pin(uint32_t (&r)[kCount]) {
 }
 
 // D is an array of at least N / 2 accumulators, indexed by constants only once everything is inlined.
-// ss: A and B from shared memory, both K-major. ss_first: the same, D = A B. rs: A from registers, B MN-major.
+// ss: A and B from shared memory, both K-major. ss_first: the same, D = A B. rs: A from registers, B
+// MN-major.
 template <typename Element, int kN>
 struct Wgmma;
 
-// Inline assembly wants every accumulator named, hence text macros here and nowhere else. Each shape lists its
-// registers in blocks of eight and the operand numbers that follow them.
+// Inline assembly wants every accumulator named, hence text macros here and nowhere else. Each shape lists
+// its registers in blocks of eight and the operand numbers that follow them.
+// clang-format off
 #define FA_R0 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define FA_R1 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define FA_R2 ",%16,%17,%18,%19,%20,%21,%22,%23"
@@ -195,5 +204,6 @@ FA_WGMMA(256, 16, 128, 129, 130, 131, 132)
 #undef FA_D11
 #undef FA_D12
 #undef FA_D16
+// clang-format on
 
 }  // namespace flashattn::ptx

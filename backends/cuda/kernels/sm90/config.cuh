@@ -18,8 +18,9 @@ struct Config {
   static constexpr int kBlockM = kBlockMT;  // query rows of a tile: 64 for each consumer warpgroup
   static constexpr int kBlockN = kBlockNT;  // keys of a block
   static constexpr int kStages = kStagesT;  // K and V blocks in flight
-  // Tiles whose queries fit in shared memory. Two: the next tile's arrive early, and O leaves through the buffer of its
-  // own queries by the copy engine. One: the next tile's arrive after the last QK, and O leaves from registers.
+  // Tiles whose queries fit in shared memory. Two: the next tile's arrive early, and O leaves through the
+  // buffer of its own queries by the copy engine. One: the next tile's arrive after the last QK, and O leaves
+  // from registers.
   static constexpr int kQueryBuffers = kQueryBuffersT;
   static constexpr bool kStoresDirectly = kQueryBuffers == 1;
   static constexpr Reference kReference = kReferenceT;
@@ -27,15 +28,20 @@ struct Config {
   static constexpr int kConsumers = kBlockM / 64;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr bool kLooksAhead = kConsumers > 2;  // measured: +1.2 % with four, -1 % with two
-  static constexpr int kChunks = kHeadDim / 64;  // 64 columns = one 128-byte swizzle span
+  static constexpr int kChunks = kHeadDim / 64;        // 64 columns = one 128-byte swizzle span
   static constexpr int kQueryBytes = kBlockM * kHeadDim * 2;
   static constexpr int kKeyBytes = kBlockN * kHeadDim * 2;
 
-  // 64K registers a block, handed out at launch in equal parts that are multiples of 8, then moved by setmaxnreg.
+  // 64K registers a block, handed out at launch in equal parts that are multiples of 8, then moved by
+  // setmaxnreg.
   static constexpr int kProducerRegisters = kConsumers == 2 ? 24 : 32;
-  static constexpr int kConsumerRegisters = kConsumers == 1 ? 240 : kConsumers == 2 ? 240 : kConsumers == 3 ? 160 : 112;
+  static constexpr int kConsumerRegisters = kConsumers == 1   ? 240
+                                            : kConsumers == 2 ? 240
+                                            : kConsumers == 3 ? 160
+                                                              : 112;
   static constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8;
-  static_assert(128 * kProducerRegisters + 128 * kConsumers * kConsumerRegisters <= kThreads * kLaunchRegisters);
+  static_assert(128 * kProducerRegisters + 128 * kConsumers * kConsumerRegisters <=
+                kThreads * kLaunchRegisters);
   static_assert(kBlockM % 64 == 0 && kBlockN % 16 == 0 && kHeadDim % 64 == 0);
 };
 
@@ -56,10 +62,11 @@ struct SharedMemory {
   alignas(1024) typename C::Element k[C::kStages][C::kBlockN * C::kHeadDim];
   alignas(1024) typename C::Element v[C::kStages][C::kBlockN * C::kHeadDim];
   uint64_t k_full[C::kStages], k_empty[C::kStages], v_full[C::kStages], v_empty[C::kStages];
-  uint64_t q_full[kTileSlots];                  // the note is written and the queries are there
-  uint64_t q_read;                              // one buffer only: every consumer has read the queries
-  uint64_t o_full[kTileSlots][C::kConsumers];   // two buffers only: a consumer's rows of O wait in the query buffer
-  uint64_t tile_done[kTileSlots];               // O has left, the note is free
+  uint64_t q_full[kTileSlots];  // the note is written and the queries are there
+  uint64_t q_read;              // one buffer only: every consumer has read the queries
+  uint64_t o_full[kTileSlots]
+                 [C::kConsumers];  // two buffers only: a consumer's rows of O wait in the query buffer
+  uint64_t tile_done[kTileSlots];  // O has left, the note is free
   Tile tile[kTileSlots];
   uint32_t overflow[kTileSlots];  // bit w: consumer w's rows left the range of the fixed reference
 };

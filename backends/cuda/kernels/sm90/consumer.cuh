@@ -42,15 +42,16 @@ __device__ inline void multiply_pv(float *out, const uint32_t *p, ValueMajor<C> 
   }
 }
 
-// Tells the compiler that all lanes hold the same value: a wgmma must not sit on a path it takes for divergent, and
-// descriptors belong in uniform registers.
+// Tells the compiler that all lanes hold the same value: a wgmma must not sit on a path it takes for
+// divergent, and descriptors belong in uniform registers.
 template <typename T>
 __device__ inline T uniform(T x) {
   return __shfl_sync(0xffffffffu, x, 0);
 }
 
-// Blocks of K and V are numbered through the life of the kernel: block i sits in slot i % kStages, and its "full" phase
-// has parity i / kStages % 2. Consumers count alike, whatever they skip. One lane of each warp signals for it.
+// Blocks of K and V are numbered through the life of the kernel: block i sits in slot i % kStages, and its
+// "full" phase has parity i / kStages % 2. Consumers count alike, whatever they skip. One lane of each warp
+// signals for it.
 template <typename C>
 struct Pipeline {
   SharedMemory<C> &s;
@@ -59,9 +60,9 @@ struct Pipeline {
   __device__ static uint32_t slot(uint32_t block) { return block % C::kStages; }
   __device__ static uint32_t parity(uint32_t block) { return block / C::kStages % 2; }
   __device__ static uint32_t bytes(uint32_t block) { return slot(block) * C::kKeyBytes; }
-  // A barrier takes about 30 cycles to answer. With many consumers, where every instruction slot counts, it is asked
-  // ahead of the need: `seen` is look_k's or look_v's answer. Only a block whose slot this consumer has used before may
-  // be looked at, else the parity is ambiguous: the next block always is.
+  // A barrier takes about 30 cycles to answer. With many consumers, where every instruction slot counts, it
+  // is asked ahead of the need: `seen` is look_k's or look_v's answer. Only a block whose slot this consumer
+  // has used before may be looked at, else the parity is ambiguous: the next block always is.
   __device__ uint32_t look_k(uint32_t block) const {
     if (!C::kLooksAhead) return 0;
     return ptx::mbarrier_test(ptx::smem_address(&s.k_full[slot(block)]), parity(block));
@@ -140,7 +141,8 @@ template <typename C, int kKeys>
 __device__ inline void start_pv(const Pipeline<C> &pipe, uint32_t block, Registers<C> &r) {
   ptx::wgmma_pin(r.out);
   ptx::wgmma_fence();
-  multiply_pv<C, kKeys>(r.out, r.probabilities, ValueMajor<C>(ptx::smem_address(pipe.s.v)).at(pipe.bytes(block)));
+  multiply_pv<C, kKeys>(r.out, r.probabilities,
+                        ValueMajor<C>(ptx::smem_address(pipe.s.v)).at(pipe.bytes(block)));
   ptx::wgmma_commit();
 }
 
@@ -158,12 +160,14 @@ struct MaskPlace {
 
 // The scores of block n become probabilities; P V of the block before is in flight and has ended on return.
 template <typename C, Reference kReference, int kKeys>
-__device__ inline void soften(const FwdParams &p, MaskPlace place, int n, bool masked, bool first, Registers<C> &r) {
+__device__ inline void soften(const FwdParams &p, MaskPlace place, int n, bool masked, bool first,
+                              Registers<C> &r) {
   constexpr int kCount = kKeys / 2, kOutCount = C::kHeadDim / 2;
   const float c = p.scale_log2;
   float factor[2];
   if (masked) {
-    const int limit[2] = {visible_keys(p, place.row) - n * C::kBlockN, visible_keys(p, place.row + 8) - n * C::kBlockN};
+    const int limit[2] = {visible_keys(p, place.row) - n * C::kBlockN,
+                          visible_keys(p, place.row + 8) - n * C::kBlockN};
     mask_scores<kCount>(r.scores, limit, place.lane_column);
   }
   if (kReference == Reference::kRunningMax || first) {
@@ -192,13 +196,15 @@ __device__ inline void soften(const FwdParams &p, MaskPlace place, int n, bool m
   }
 }
 
-// One tile: its rows against key blocks 0 .. range.end - 1, which are blocks `block` and on of the pipeline; leaves O
-// unnormalised. QK of block n is issued before PV of block n - 1, and the softmax of block n runs while that PV does.
+// One tile: its rows against key blocks 0 .. range.end - 1, which are blocks `block` and on of the pipeline;
+// leaves O unnormalised. QK of block n is issued before PV of block n - 1, and the softmax of block n runs
+// while that PV does.
 template <typename C, Reference kReference>
 __device__ inline void attend(const FwdParams &p, const Pipeline<C> &pipe, uint32_t block, KMajor q,
                               const Work<C> &work, Registers<C> &r) {
   constexpr int kN = C::kBlockN;
-  // Of a last block that only reaches into its first half, the diagonal's above all, only that half is computed.
+  // Of a last block that only reaches into its first half, the diagonal's above all, only that half is
+  // computed.
   constexpr int kHalf = kN == 128 ? 64 : kN;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   const MaskPlace place = {work.first_row + warp * 16 + lane / 4, lane % 4 * 2};
@@ -268,11 +274,12 @@ __device__ inline void consume_tiles(const FwdParams &p, SharedMemory<C> &s, int
   Ring<kTileSlots> q;
   uint32_t block = 0;  // number of the tile's first block
   for (;;) {
-    // One place fetches work, and every loop below runs over it: then the assembler sees that control flow is the same
-    // for the whole warp, and keeps addresses in uniform registers.
+    // One place fetches work, and every loop below runs over it: then the assembler sees that control flow is
+    // the same for the whole warp, and keeps addresses in uniform registers.
     const Work<C> work(p, s, q, w);
     if (!work.real()) {
       if (work.tile.redo) break;
+      if (C::kStoresDirectly && pipe.signals) ptx::mbarrier_arrive(&s.tile_done[q.slot]);
       q.advance();
       continue;
     }

@@ -28,9 +28,9 @@ __device__ inline void store_lse(const FwdParams &p, const Tile &tile, int row, 
   }
 }
 
-// Where one consumer's 64 rows of O wait for the copy engine: chunks of 64 columns as in SharedMemory, 128-byte swizzle.
-// A store of 16 columns has lane l address row l % 16 of the warp's 16 and the left or right 8 of the columns; the
-// swizzle exchanges 16-byte units by the row's place in its group of eight.
+// Where one consumer's 64 rows of O wait for the copy engine: chunks of 64 columns as in SharedMemory,
+// 128-byte swizzle. A store of 16 columns has lane l address row l % 16 of the warp's 16 and the left or
+// right 8 of the columns; the swizzle exchanges 16-byte units by the row's place in its group of eight.
 template <typename C>
 struct Staging {
   uint32_t base;
@@ -43,7 +43,8 @@ struct Staging {
   }
 };
 
-// Word i of each lane of a quad moves to lane i: afterwards a lane holds one word of every lane, in lane order.
+// Word i of each lane of a quad moves to lane i: afterwards a lane holds one word of every lane, in lane
+// order.
 __device__ inline void transpose_quad(uint32_t (&x)[4]) {
 #pragma unroll
   for (int bit = 1; bit <= 2; bit <<= 1) {
@@ -62,16 +63,17 @@ __device__ inline void transpose_quad(uint32_t (&x)[4]) {
 template <typename C>
 __device__ inline typename C::Element *row_of_o(const FwdParams &p, const Tile &tile, int row) {
   if (row >= p.n_q) return nullptr;
-  return static_cast<typename C::Element *>(p.o_rows) + tile.batch * p.o_stride_batch + tile.head * p.o_stride_head +
-         row * p.o_stride_row;
+  return static_cast<typename C::Element *>(p.o_rows) + tile.batch * p.o_stride_batch +
+         tile.head * p.o_stride_head + row * p.o_stride_row;
 }
 
 __device__ inline int row_of_thread(int first_row, int r) {
-  return first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + r * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
+  return first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + r * 8 +
+         static_cast<int>(threadIdx.x) % 32 / 4;
 }
 
-// O = O / l, to the staging rows or, where there are none, to global memory; LSE to global memory. A row that saw no
-// key has l = 0: O = 0, LSE = -inf.
+// O = O / l, to the staging rows or, where there are none, to global memory; LSE to global memory. A row that
+// saw no key has l = 0: O = 0, LSE = -inf.
 template <typename C>
 __device__ inline void finish_rows(const FwdParams &p, const Tile &tile, int first_row,
                                    const float (&out)[C::kHeadDim / 2], const Rows &rows,
@@ -99,7 +101,8 @@ __device__ inline void finish_rows(const FwdParams &p, const Tile &tile, int fir
       for (int j = 0; j < C::kHeadDim / 8; j += 4) {
         uint32_t x[4] = {word(j, r), word(j + 1, r), word(j + 2, r), word(j + 3, r)};
         transpose_quad(x);
-        if (to) *reinterpret_cast<uint4 *>(to + 8 * (j + threadIdx.x % 4)) = make_uint4(x[0], x[1], x[2], x[3]);
+        if (to)
+          *reinterpret_cast<uint4 *>(to + 8 * (j + threadIdx.x % 4)) = make_uint4(x[0], x[1], x[2], x[3]);
       }
     }
   } else {

@@ -1,7 +1,7 @@
 // Forward attention on compute capability 9.0: O = softmax(scale Q K^T + mask) V for a dense batch.
 //
-// One block an SM, persistent. The first warpgroup moves data (producer.cuh), the others compute (consumer.cuh). They
-// meet only at the transaction barriers of SharedMemory.
+// One block an SM, persistent. The first warpgroup moves data (producer.cuh), the others compute
+// (consumer.cuh). They meet only at the transaction barriers of SharedMemory.
 #pragma once
 
 #include "../ptx/mbarrier.cuh"

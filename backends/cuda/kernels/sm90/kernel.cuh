@@ -17,8 +17,8 @@ struct Shipped<Element, 256> : Config<Element, 256, 128, 64, 2, 1, Reference::kF
 
 template <typename C>
 constexpr bool matches(const Geometry &g) {
-  return g.head_dim == C::kHeadDim && g.block_m == C::kBlockM && g.block_n == C::kBlockN && g.threads == C::kThreads &&
-         g.shared_bytes == static_cast<int32_t>(sizeof(SharedMemory<C>));
+  return g.head_dim == C::kHeadDim && g.block_m == C::kBlockM && g.block_n == C::kBlockN &&
+         g.threads == C::kThreads && g.shared_bytes == static_cast<int32_t>(sizeof(SharedMemory<C>));
 }
 
 }  // namespace flashattn::sm90

@@ -12,8 +12,8 @@ __device__ inline int visible_keys(const FwdParams &p, int row) {
   return p.causal ? min(p.n_k, row + p.diagonal + 1) : p.n_k;
 }
 
-// Scores of keys at or past `limit` become -inf. `limit` counts from the block's first key, one per row of the
-// thread; see wgmma.cuh for the layout. `lane_column` = 2 * (lane % 4).
+// Scores of keys at or past `limit` become -inf. `limit` counts from the block's first key, one per row of
+// the thread; see wgmma.cuh for the layout. `lane_column` = 2 * (lane % 4).
 template <int kCount>
 __device__ inline void mask_scores(float *s, const int (&limit)[2], int lane_column) {
 #pragma unroll

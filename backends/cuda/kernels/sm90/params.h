@@ -1,12 +1,13 @@
-// Arguments of the sm_90a forward kernels: plain fixed-width data, filled by the host once per call and passed by
-// value as the one __grid_constant__ parameter.
+// Arguments of the sm_90a forward kernels: plain fixed-width data, filled by the host once per call and
+// passed by value as the one __grid_constant__ parameter.
 #pragma once
 
 #include <cstdint>
 
 namespace flashattn::sm90 {
 
-// A CUtensorMap, rank 4, 128-byte swizzle, zero fill, dimensions (column, row, head, batch), strides in bytes.
+// A CUtensorMap, rank 4, 128-byte swizzle, zero fill, dimensions (column, row, head, batch), strides in
+// bytes.
 struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };

@@ -9,8 +9,8 @@
 namespace flashattn::sm90 {
 
 template <typename C>
-__device__ inline void load_block(const TensorMap &map, typename C::Element *to, uint64_t *full, int block, int head,
-                                  int batch) {
+__device__ inline void load_block(const TensorMap &map, typename C::Element *to, uint64_t *full, int block,
+                                  int head, int batch) {
   ptx::mbarrier_arrive_expect(full, C::kKeyBytes);
 #pragma unroll
   for (int chunk = 0; chunk < C::kChunks; ++chunk) {
@@ -54,8 +54,8 @@ __device__ inline void load_tiles(const FwdParams &p, SharedMemory<C> &s) {
     ptx::mbarrier_arrive_expect(&s.q_full[q.slot], C::kQueryBytes);
 #pragma unroll
     for (int chunk = 0; chunk < C::kChunks; ++chunk) {
-      ptx::tma_load(s.q[q.slot % C::kQueryBuffers] + chunk * C::kBlockM * 64, &p.q, &s.q_full[q.slot], chunk * 64, tile.first_row, tile.head,
-                    tile.batch);
+      ptx::tma_load(s.q[q.slot % C::kQueryBuffers] + chunk * C::kBlockM * 64, &p.q, &s.q_full[q.slot],
+                    chunk * 64, tile.first_row, tile.head, tile.batch);
     }
     q.advance();
 
@@ -98,8 +98,8 @@ __device__ inline void store_tiles(const FwdParams &p, SharedMemory<C> &s) {
         if (!wanted || tile.first_row + 64 * w >= p.n_q) continue;
 #pragma unroll
         for (int chunk = 0; chunk < C::kChunks; ++chunk) {
-          ptx::tma_store(&p.o, s.q[q.slot] + chunk * C::kBlockM * 64 + w * 64 * 64, chunk * 64, tile.first_row + 64 * w,
-                         tile.head, tile.batch);
+          ptx::tma_store(&p.o, s.q[q.slot] + chunk * C::kBlockM * 64 + w * 64 * 64, chunk * 64,
+                         tile.first_row + 64 * w, tile.head, tile.batch);
         }
       }
       ptx::tma_store_commit();

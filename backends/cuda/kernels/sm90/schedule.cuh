@@ -1,9 +1,9 @@
 // Which tiles a block runs, in which order.
 //
-// The grid is persistent: a block starts with the tile of its own number and then draws from a counter. Heads are
-// taken `heads_per_group` at a time, so that the K and V in use fit in L2; inside a group the tiles of all its heads
-// go from the last rows to the first when causal, because those see the most keys: the longest start first and the
-// short ones fill the gaps at the end.
+// The grid is persistent: a block starts with the tile of its own number and then draws from a counter. Heads
+// are taken `heads_per_group` at a time, so that the K and V in use fit in L2; inside a group the tiles of
+// all its heads go from the last rows to the first when causal, because those see the most keys: the longest
+// start first and the short ones fill the gaps at the end.
 #pragma once
 
 #include "config.cuh"
@@ -29,16 +29,16 @@ __device__ inline Tile tile_at(const FwdParams &p, int index) {
   return tile;
 }
 
-// The counter holds how many tiles beyond the grid's first ones were drawn. Every block draws until it is refused
-// once, so there are (total - grid) + grid draws: the one that got total - 1 is the last and sets the counter back for
-// the next launch. The host launches min(total, SM count) blocks.
+// The counter holds how many tiles beyond the grid's first ones were drawn. Every block draws until it is
+// refused once, so there are (total - grid) + grid draws: the one that got total - 1 is the last and sets the
+// counter back for the next launch. The host launches min(total, SM count) blocks.
 __device__ inline int accept_draw(const FwdParams &p, int drawn) {
   if (drawn == p.total_tiles - 1) *p.tile_counter = 0;
   return drawn + static_cast<int>(gridDim.x);
 }
 
-// Blocks of keys that rows [first_row, first_row + rows) of a sequence need: those before `all_visible` need no mask,
-// and of the last one only the first `tail` keys are visible to any row.
+// Blocks of keys that rows [first_row, first_row + rows) of a sequence need: those before `all_visible` need
+// no mask, and of the last one only the first `tail` keys are visible to any row.
 struct KeyRange {
   int end;
   int all_visible;

@@ -1,12 +1,13 @@
 // Online softmax of the two rows a thread shares with the three other lanes of its quad.
 //
-// p = 2^(c s - c m), c = scale * log2(e), with m a reference of the row. Any m gives the same quotient O / l, so m
-// need not be the maximum: it has to be near enough that neither p nor the sums leave the range of their types.
+// p = 2^(c s - c m), c = scale * log2(e), with m a reference of the row. Any m gives the same quotient O / l,
+// so m need not be the maximum: it has to be near enough that neither p nor the sums leave the range of their
+// types.
 //  Running maximum: m follows the maximum once it is exceeded by 2^8; p <= 2^8 fits f16 and bf16.
-//  Fixed reference: m is the first block's maximum, and only the row sum is watched. It is tested after a block's
-//  exponentials and before they are rounded to P; past 2^15 the reference moves so that the sum is 2^8. So p <= 2^15
-//  whenever it is rounded, which fits f16 too. A score more than 100 above the reference (log2) gives the row up: its
-//  sum becomes NaN, and the tile is run again with the running maximum.
+//  Fixed reference: m is the first block's maximum, and only the row sum is watched. It is tested after a
+//  block's exponentials and before they are rounded to P; past 2^15 the reference moves so that the sum is
+//  2^8. So p <= 2^15 whenever it is rounded, which fits f16 too. A score more than 100 above the reference
+//  (log2) gives the row up: its sum becomes NaN, and the tile is run again with the running maximum.
 #pragma once
 
 #include <cmath>
@@ -15,7 +16,7 @@
 
 namespace flashattn::sm90 {
 
-constexpr float kMaxGrowth = 8.0f;          // log2
+constexpr float kMaxGrowth = 8.0f;  // log2
 constexpr float kSumLimit = 0x1p15f;
 constexpr float kSumTarget = 8.0f;          // log2
 constexpr float kSumFailure = 0x1p100f;     // the factor that undoes it must be a normal number
@@ -25,8 +26,9 @@ struct Rows {
   float reference[2];  // m, in units of the raw score; -inf while no key was visible
   float offset[2];     // c m as the exponent sees it; 0 when subtract_first or m = -inf
   float sum[2];        // this lane's part of l
-  // c m has a rounding error of half its last place, which becomes a factor on p. It cancels in O / l but for P's
-  // rounding, as long as it is small against the element type's; for |c m| > 2048 the scores are subtracted first.
+  // c m has a rounding error of half its last place, which becomes a factor on p. It cancels in O / l but for
+  // P's rounding, as long as it is small against the element type's; for |c m| > 2048 the scores are
+  // subtracted first.
   bool subtract_first;
 
   __device__ void reset() {
@@ -47,7 +49,8 @@ __device__ inline float quad_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// The maximum of each row in this block, and whether any row of the warp outgrew its reference by more than `growth`.
+// The maximum of each row in this block, and whether any row of the warp outgrew its reference by more than
+// `growth`.
 template <int kCount>
 __device__ inline bool outgrown(const float *s, const Rows &rows, float c, float (&top)[2]) {
   top[0] = fmaxf(s[0], s[1]);
@@ -60,8 +63,8 @@ __device__ inline bool outgrown(const float *s, const Rows &rows, float c, float
                                      (top[1] - rows.reference[1]) * c > kMaxGrowth);
 }
 
-// Moves the references of the rows that outgrew them; `factor` is for everything accumulated so far. Whether a row
-// moves depends on that row alone; large references switch the whole warp to subtracting first.
+// Moves the references of the rows that outgrew them; `factor` is for everything accumulated so far. Whether
+// a row moves depends on that row alone; large references switch the whole warp to subtracting first.
 __device__ inline void follow_maximum(Rows &rows, float c, const float (&top)[2], float (&factor)[2]) {
   bool large = false;
 #pragma unroll
@@ -89,9 +92,9 @@ __device__ inline void exponentiate(float *s, Rows &rows, float c) {
   for (int i = 0; i < kCount; ++i) rows.sum[i / 2 % 2] += s[i];
 }
 
-// Nothing. A branch on the sums, never taken, keeps the assembler from moving what follows up past the exponentials;
-// the fixed reference's test of the sums does the same for free. It is the same for the whole warp, because after a
-// branch that may diverge the assembler no longer keeps addresses in uniform registers.
+// Nothing. A branch on the sums, never taken, keeps the assembler from moving what follows up past the
+// exponentials; the fixed reference's test of the sums does the same for free. It is the same for the whole
+// warp, because after a branch that may diverge the assembler no longer keeps addresses in uniform registers.
 __device__ inline void fence_exponentials(const Rows &rows) {
   if (__any_sync(0xffffffffu, rows.sum[0] < 0.0f)) __nanosleep(0);
 }
@@ -114,7 +117,8 @@ __device__ inline bool sum_outgrown(const Rows &rows) {
   return __any_sync(0xffffffffu, rows.sum[0] > kSumLimit || rows.sum[1] > kSumLimit);
 }
 
-// Fixed reference: moves the reference of a row by its sum's logarithm, or gives the row up by making its sum NaN.
+// Fixed reference: moves the reference of a row by its sum's logarithm, or gives the row up by making its sum
+// NaN.
 __device__ inline void follow_sum(Rows &rows, float (&factor)[2]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
