@@ -97,6 +97,28 @@ def run(kernel, b, n_q, n_k, h, h_kv, causal, diag_offset=0, gain=1.0, layout="b
     return good
 
 
+def poisoned(kernel):
+    """A NaN in one query spoils that row alone; a NaN in a visible value spoils its column in the rows that see it."""
+    dtype = torch.bfloat16 if kernel.info["dtype"] == "bfloat16" else torch.float16
+    d = kernel.info["head_dim"]
+    torch.manual_seed(7)
+    q, k, v = (torch.randn(1, 1024, 2, d, device="cuda").to(dtype) for _ in range(3))
+    clean = torch.empty_like(q)
+    kernel.prepare(q, k, v, clean, None, False)()
+    q[0, 100, 0, 5] = float("nan")
+    v[0, 300, 1, 3] = float("nan")
+    o, lse = torch.empty_like(q), torch.empty(1, 2, 1024, device="cuda")
+    kernel.prepare(q, k, v, o, lse, False)()
+    torch.cuda.synchronize()
+    want = torch.zeros_like(o, dtype=torch.bool)
+    want[0, 100, 0] = True
+    want[0, :, 1, 3] = True
+    near = (o.float() - clean.float()).abs()[~want].max().item() < 0.02
+    good = torch.equal(o.isnan(), want) and near and bool(lse[0, 0, 100].isnan()) and int(lse.isnan().sum()) == 1
+    print(f"{'ok  ' if good else 'FAIL'} NaN in a query and in a value", flush=True)
+    return good
+
+
 def late_peak(q, k, v):
     """A key far down the row whose score is thousands above the first block's."""
     k[:, k.shape[1] * 3 // 4] = q[:, -1:, :: q.shape[2] // k.shape[2]].mean(1) * 200
@@ -118,7 +140,7 @@ def main():
     directory, name = sys.argv[1:3]
     kernel = driver.load_variants(directory, [name])[name]
     bm, bn = kernel.info["block_m"], kernel.info["block_n"]
-    good = True
+    good = poisoned(kernel)
     for case in [
         dict(b=1, n_q=bm, n_k=bn, h=1, h_kv=1, causal=False),
         dict(b=1, n_q=bm, n_k=4 * bn, h=1, h_kv=1, causal=False),
