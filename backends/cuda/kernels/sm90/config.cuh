@@ -49,7 +49,7 @@ struct Config {
 constexpr int kTileSlots = 2;
 
 struct Tile {
-  int32_t first_row;  // negative: no more tiles
+  int32_t first_row;  // negative: no tile here, and with redo = 1 none to come
   int32_t head;
   int32_t batch;
   uint32_t redo;  // nonzero: second run with the running maximum, of the consumers whose bit is set

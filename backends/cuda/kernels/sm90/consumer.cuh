@@ -62,7 +62,7 @@ struct Pipeline {
   __device__ static uint32_t bytes(uint32_t block) { return slot(block) * C::kKeyBytes; }
   // A barrier takes about 30 cycles to answer. With many consumers, where every instruction slot counts, it
   // is asked ahead of the need: `seen` is look_k's or look_v's answer. Only a block whose slot this consumer
-  // has used before may be looked at, else the parity is ambiguous: the next block always is.
+  // has used before may be looked at, else the parity is ambiguous; the next block's always has been.
   __device__ uint32_t look_k(uint32_t block) const {
     if (!C::kLooksAhead) return 0;
     return ptx::mbarrier_test(ptx::smem_address(&s.k_full[slot(block)]), parity(block));
@@ -106,7 +106,7 @@ struct Work {
   int blocks;      // of the whole tile
   KeyRange range;  // of this consumer's rows
 
-  // Waits until buffer `q` holds a tile and its queries.
+  // Waits until slot `q` holds a note and the queries are there.
   __device__ Work(const FwdParams &p, SharedMemory<C> &s, Ring<kTileSlots> q, int w) {
     ptx::mbarrier_wait(&s.q_full[q.slot], q.phase);
     const Tile &t = s.tile[q.slot];
