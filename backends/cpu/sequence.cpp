@@ -74,6 +74,20 @@ Status check_length(const char *rows_name, int64_t b, int64_t rows, const char *
   return kOk;
 }
 
+// All of it before any page is looked up: only the last entry says how many pages there are.
+Status check_indptr(const int32_t *indptr, int64_t batch) {
+  int32_t least = 0;
+  for (int64_t b = 0; b <= batch; ++b) {
+    if (indptr[b] < least) {
+      return fail(FLASHATTN_STATUS_INVALID_DATA,
+                  "page_indptr[%" PRId64 "] is %d; it must be at least %d and never fall", b, indptr[b],
+                  least);
+    }
+    least = indptr[b];
+  }
+  return kOk;
+}
+
 Status check_pages(const char *name, const int32_t *pages, int64_t first, int64_t count, int64_t num_pages) {
   for (int64_t p = 0; p < count; ++p) {
     if (pages[p] < 0 || pages[p] >= num_pages) {
@@ -125,8 +139,11 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
         check_prefix(shape, "cu_seqlens_kv", call.cu_seqlens_kv, call.batch, "total_kv", call.total_kv);
     if (status != kOk) return status;
   }
+  if (shape.layout_kv == FLASHATTN_LAYOUT_PAGED_CSR) {
+    const Status status = check_indptr(call.page_indptr, call.batch);
+    if (status != kOk) return status;
+  }
   const Bound bound = bound_of(dense, "seqlen_kv", call.seqlen_kv, "max_seqlen_kv", problem.max_seqlen_kv);
-  int64_t last_indptr = 0;
   for (int64_t b = 0; b < call.batch; ++b) {
     int64_t rows = call.seqlen_kv;
     const int32_t *pages = nullptr;
@@ -140,20 +157,11 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
         first_page = b * call.page_table_stride;
         pages = call.page_table + first_page;
         break;
-      case FLASHATTN_LAYOUT_PAGED_CSR: {
+      case FLASHATTN_LAYOUT_PAGED_CSR:
         first_page = call.page_indptr[b];
-        const int64_t end = call.page_indptr[b + 1];
-        if (first_page < last_indptr || end < first_page) {
-          const int64_t at = first_page < last_indptr ? b : b + 1;
-          return fail(FLASHATTN_STATUS_INVALID_DATA,
-                      "page_indptr[%" PRId64 "] is %d; it must be at least %" PRId64 " and never fall", at,
-                      call.page_indptr[at], at == b ? last_indptr : first_page);
-        }
-        last_indptr = first_page;
-        rows = (end - first_page) * shape.page_size;
+        rows = (call.page_indptr[b + 1] - first_page) * shape.page_size;
         pages = call.page_indices + first_page;
         break;
-      }
       default:
         break;
     }

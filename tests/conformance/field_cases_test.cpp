@@ -452,6 +452,33 @@ TEST_CASE("field: layouts of the same values give the same bits") {
   }
 }
 
+TEST_CASE("field: V may be part of K's rows, as in latent attention") {
+  for (const int32_t n_q : {1, 12}) {
+    for (const int32_t layout : {FLASHATTN_LAYOUT_DENSE, FLASHATTN_LAYOUT_PAGED}) {
+      Case c;
+      c.name = "V inside K";
+      set_dtypes(&c, FLASHATTN_DTYPE_BF16);
+      set_heads(&c, 16, 1);
+      c.dim = 576;
+      c.dim_v = 512;
+      c.n_q = {n_q};
+      c.n_k = {150};
+      c.causal = 1;
+      c.layout_kv = layout;
+      c.edit = [](Contents &contents) {
+        for (int64_t j = 0; j < 150; ++j) std::copy_n(contents.k.row(0, j, 0), 512, contents.v.row(0, j, 0));
+      };
+      const Contents contents = make_contents(c, rng_for(c.name));
+      const Expected expected = oracle(c, contents);
+      for (const Kernel &kernel : Session::instance().kernels()) {
+        PreparedCall call(c, contents, Session::instance().device(kernel.backend));
+        call.call.v = call.call.k;
+        run_on(kernel, c, call, &expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("field: bases one element off alignment") {
   for (const int32_t dtype : {FLASHATTN_DTYPE_F32, FLASHATTN_DTYPE_F16, FLASHATTN_DTYPE_BF16}) {
     for (const int32_t n_q : {1, 30}) {

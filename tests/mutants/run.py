@@ -23,7 +23,7 @@ from table import MUTANTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ["CMakeLists.txt", "cmake", "include", "src", "backends", "tests/support", "tests/conformance"]
-SIMD_LEVEL = ("backends/cpu/CMakeLists.txt", '"-O3;', '"-O1;')  # compiling is most of the time
+SIMD_LEVEL = ("backends/cpu/CMakeLists.txt", "set(simd_optimisation -O3)", "set(simd_optimisation -O1)")  # compiling takes most time
 TEST_LIST = """# SPDX-License-Identifier: Apache-2.0
 add_subdirectory(support)
 add_subdirectory(conformance)

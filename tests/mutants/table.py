@@ -130,9 +130,17 @@ MUTANTS = [
            "if (pages[p] < 0 || pages[p] >= num_pages) {", "if (pages[p] < -1) {", "errors: wrong lengths*"),
 
     # Merge and epilogue.
-    Mutant("merge: missing guard of an empty state", EPILOGUE,
-           "return m == kMinusInf ? 0.0F : std::exp(m - to);", "return std::exp(m - to);",
-           "field: an empty row*,table: sinks,table: splits"),
+    Mutant("merge: missing guards of empty states", EPILOGUE,
+           """    if (skip) continue;
+    const float m = propagating_max(into.max[r], other.max[r]);
+    const float keep = rescale(into.max[r], m);
+    const float add = other.max[r] == m ? 1.0F : rescale(other.max[r], m);
+""",
+           """    if (skip && into.max[r] != kMinusInf) continue;
+    const float m = propagating_max(into.max[r], other.max[r]);
+    const float keep = std::exp(into.max[r] - m);
+    const float add = std::exp(other.max[r] - m);
+""", "field: an empty row*,table: splits"),
     Mutant("merge: lost rescale", EPILOGUE,
            "o[c] = o[c] * keep + other_o[c] * add;", "o[c] = o[c] + other_o[c] * add;", "table: splits"),
     Mutant("merge: sum not rescaled", EPILOGUE,
@@ -190,22 +198,24 @@ MUTANTS = [
            "hn::IfThenElse(hn::Eq(b, minus_inf), minus_inf, hn::Add(score, b))",
            "hn::Add(score, hn::Max(b, hn::Set(f32, -1e6F)))", "field: masked keys*,table: bias"),
     Mutant("simd: skipped tail of keys in panels", SIMD_SCORES,
-           "score_block<decltype(rows)::value, kVectors>(k + j, q, dim, scale,",
-           "score_block<decltype(rows)::value, kVectors>(k + j - 1, q, dim, scale,", "table: tile edges"),
+           "j < n; j += kKeyRows", "j + kKeyRows <= n; j += kKeyRows", "table: tile edges"),
     Mutant("simd: skipped tail of keys in dot products", SIMD_SCORES,
-           "dot_block<kDtype, decltype(keys)::value, kRows>(k + j, q, dim, scale,",
-           "dot_block<kDtype, decltype(keys)::value, kRows>(k + j - 1, q, dim, scale,", "table: tile edges"),
+           "j < k.n; j += kKeys", "j + kKeys <= k.n; j += kKeys", "table: tile edges"),
+    Mutant("simd: K of the tile's first head for all in dot products", SIMD_SCORES,
+           "k.at(first_key + j, head)", "k.at(first_key + j, 0 * head)", "table: head counts"),
+    Mutant("simd: V of the tile's first head for all in few rows", SIMD_VALUES,
+           "int64_t at = head * v.head_stride;", "int64_t at = 0 * head * v.head_stride;", "table: head counts"),
     Mutant("simd: dimension tail skipped in dot products", SIMD_SCORES,
            "if (c < dim) {", "if (c < dim && c == 0) {", "table: head dimensions"),
     Mutant("simd: wrong stride between queries in dot products", SIMD_SCORES,
-           "hn::Load(f32, q + r * stride + c)", "hn::Load(f32, q + (kRows - 1 - r) * stride + c)",
-           "table: head counts"),
+           "q + r * stride_q + c", "q + (kRows - 1 - r) * stride_q + c", "table: head counts"),
     Mutant("simd: column tail skipped in few rows", SIMD_VALUES,
-           "if (c < dim_v) {", "if (c < dim_v && c == 0) {", "table: head dimensions"),
+           "load_part<kDtype>(rows[j] + at, 0, width)", "load_part<kDtype>(rows[j] + at, 0, width - 1)",
+           "table: head dimensions"),
     Mutant("simd: value panel from the wrong columns", SIMD_VALUES,
            "v + static_cast<int64_t>(c) * n", "v + static_cast<int64_t>(c / 2) * n", "table: head dimensions"),
     Mutant("simd: row tail of a value panel skipped", SIMD_VALUES,
-           "if (r < rows) {", "if (r < rows && r == 0) {", "table: masks"),
+           "if (r < rows)\n", "if (r < rows && r == 0)\n", "table: masks"),
     Mutant("simd: column tail of packed V skipped", SIMD_PACK,
            "for (int32_t c = whole; c < dim_v; c += kLanes) {",
            "for (int32_t c = whole; c + kLanes <= dim_v; c += kLanes) {", "table: head dimensions"),

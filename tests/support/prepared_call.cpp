@@ -230,6 +230,10 @@ PreparedCall::PreparedCall(const Case &c, const Contents &contents, Device &devi
   call.seqlen_kv = rows_kv;
   call.diag_offset = c.diag_offset;
 
+  // Where a bound is optional, every other class of calls leaves it out.
+  if (ragged_q && c.slack % 2 == 1) call.seqlen_q = 0;
+  if ((ragged_kv || c.paged()) && c.slack % 2 == 1) call.seqlen_kv = 0;
+
   Extents extents_q{c.batch(), rows_q, c.heads_q};
   if (ragged_q) {
     cu_q_ = make_cu_seqlens(c.n_q, c.spare_q, &starts_q_);
