@@ -8,7 +8,7 @@
 
 #include "backends/cpu/convert.h"
 #include "backends/cpu/forward.h"
-#include "backends/cpu/shape.h"
+#include "src/dtype.h"
 
 namespace flashattn::cpu {
 namespace {
@@ -48,8 +48,8 @@ float merged_lse(const float *lse, int64_t stride, int32_t parts) {
 void combine_row(const flashattn_combine_args_t &args, const Row &row) {
   const float *lse = static_cast<const float *>(args.lse_partial.data) + offset_of(args.lse_partial, row);
   const float total = merged_lse(lse, args.lse_partial_stride_part, args.num_parts);
-  const auto in_size = static_cast<int64_t>(dtype_size(args.dtype_partial));
-  const auto out_size = static_cast<int64_t>(dtype_size(args.dtype_o));
+  const int64_t in_size = dtype_size(args.dtype_partial);
+  const int64_t out_size = dtype_size(args.dtype_o);
   const char *parts =
       static_cast<const char *>(args.o_partial.data) + offset_of(args.o_partial, row) * in_size;
   char *out = static_cast<char *>(args.o.data) + offset_of(args.o, row) * out_size;

@@ -13,6 +13,7 @@
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/workers.h"
 #include "backends/cpu/workspace.h"
+#include "src/dtype.h"
 
 namespace flashattn {
 namespace {
@@ -108,7 +109,7 @@ class CpuDevice final : public BackendDevice {
     std::vector<std::string> reasons;
     const Kernel *kernel = nullptr;
     const Status chosen = choose(problem, shape, &kernel, &reasons);
-    if (chosen != kOk) return chosen;
+    if (kernel == nullptr) return chosen;
     auto made = std::make_unique<CpuPlan>(problem, shape, *kernel, std::move(reasons), &workers_);
     if (!made->fits()) {
       return fail(FLASHATTN_STATUS_UNSUPPORTED,
@@ -127,7 +128,7 @@ class CpuDevice final : public BackendDevice {
   Status combine(const flashattn_combine_args_t &args, void * /*stream*/) override {
     for (const auto &[field, dtype] : {std::pair<const char *, int32_t>{"dtype_partial", args.dtype_partial},
                                        std::pair<const char *, int32_t>{"dtype_o", args.dtype_o}}) {
-      if (!cpu::is_float(dtype)) {
+      if (!is_float_dtype(dtype)) {
         return fail(FLASHATTN_STATUS_UNSUPPORTED, "%s is %s; the CPU takes f32, f16 and bf16", field,
                     cpu::dtype_name(dtype));
       }

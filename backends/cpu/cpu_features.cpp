@@ -17,8 +17,8 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Two features that clang 14 does not know by name (Intel SDM volume 2A, CPUID: leaf 1 and leaf 0x80000001, ECX).
-// Whether the system saves the registers of f16c is for avx to say.
+// Two features that clang 14 does not know by name (Intel SDM volume 2A, CPUID: leaf 1 and leaf 0x80000001,
+// ECX). Whether the system saves the registers of f16c is for avx to say.
 bool has_ecx_bit(unsigned leaf, unsigned bit) {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(leaf, &eax, &ebx, &ecx, &edx) != 0 && (ecx >> bit & 1U) != 0;
@@ -36,7 +36,8 @@ bool has_lzcnt() {
 CpuFeatures detect() {
   CpuFeatures features{};
   features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c() && has_lzcnt();
+                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c() &&
+                  has_lzcnt();
   features.avx512 = features.avx2 && __builtin_cpu_supports("avx512f") &&
                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -116,8 +117,8 @@ void brand(char *out, size_t size) {
 }  // namespace
 
 const CpuFeatures &cpu_features() {
-  static const CpuFeatures features = detect();
-  return features;
+  static const CpuFeatures kFeatures = detect();
+  return kFeatures;
 }
 
 void cpu_feature_names(char *out, size_t size) {

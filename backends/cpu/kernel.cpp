@@ -6,6 +6,7 @@
 
 #include "backends/cpu/fwd_scalar.h"
 #include "backends/cpu/simd/targets.h"
+#include "src/dtype.h"
 
 namespace flashattn::cpu {
 namespace {
@@ -59,12 +60,12 @@ void refuse_shape(const Shape &shape, char *reason, size_t size) {
     int32_t value;
   } dtypes[] = {{"dtype_q", shape.dtype_q}, {"dtype_kv", shape.dtype_kv}, {"dtype_o", shape.dtype_o}};
   for (const auto &dtype : dtypes) {
-    if (is_float(dtype.value)) continue;
+    if (is_float_dtype(dtype.value)) continue;
     std::snprintf(reason, size, "%s is %s; CPU kernels take f32, f16 and bf16", dtype.field,
                   dtype_name(dtype.value));
     return;
   }
-  if (shape.dtype_bias != 0 && !is_float(shape.dtype_bias) && shape.dtype_bias != FLASHATTN_DTYPE_U8) {
+  if (shape.dtype_bias != 0 && !is_float_dtype(shape.dtype_bias) && shape.dtype_bias != FLASHATTN_DTYPE_U8) {
     std::snprintf(reason, size, "dtype_bias is %s; CPU kernels take f32, f16, bf16 and u8",
                   dtype_name(shape.dtype_bias));
     return;

@@ -26,7 +26,7 @@ struct Kernel {
   const char *name;
   // nullptr when this machine can run it, else what is missing.
   const char *(*missing)(const CpuFeatures &features);
-  // Whether the problem must ask for the generic kernel: it is right for everything and fast for nothing.
+  // Right for everything and fast for nothing: FLASHATTN_FLAG_REQUIRE_FAST refuses it.
   bool generic;
   // max_rows >= 1 is how many packed rows a sequence has at most.
   Blocking (*blocking)(const Shape &shape, int64_t max_rows);
@@ -39,8 +39,7 @@ int32_t kernel_count();
 // 0 <= index < kernel_count().
 const Kernel &kernel_at(int32_t index);
 
-// What every kernel takes: nullptr-like empty text when the shape is fine, else "field is value; rule", at
-// most size - 1 bytes.
+// Why no kernel takes the shape: "field is value; rule", cut to size - 1 bytes, or "" when every kernel does.
 void refuse_shape(const Shape &shape, char *reason, size_t size);
 
 inline constexpr int32_t kMaxHeadDim = 576;

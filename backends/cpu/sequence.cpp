@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backends/cpu/convert.h"
+#include "src/dtype.h"
 
 namespace flashattn::cpu {
 namespace {
@@ -19,8 +20,8 @@ bool is_paged(const Shape &shape) {
   return shape.layout_kv == FLASHATTN_LAYOUT_PAGED || shape.layout_kv == FLASHATTN_LAYOUT_PAGED_CSR;
 }
 
-const char *at_offset(const void *data, int64_t elements, size_t element_size) {
-  return static_cast<const char *>(data) + elements * static_cast<int64_t>(element_size);
+const char *at_offset(const void *data, int64_t elements, int64_t element_size) {
+  return static_cast<const char *>(data) + elements * element_size;
 }
 
 // Row of Q, O or LSE.
@@ -69,6 +70,20 @@ Status check_length(const char *rows_name, int64_t b, int64_t rows, const char *
     return fail(FLASHATTN_STATUS_INVALID_DATA,
                 "%s gives sequence %" PRId64 " %" PRId64 " rows; %s allows %" PRId64, rows_name, b, rows,
                 bound_name, bound);
+  }
+  return kOk;
+}
+
+// All of it before any page is looked up: only the last entry says how many pages there are.
+Status check_indptr(const int32_t *indptr, int64_t batch) {
+  int32_t least = 0;
+  for (int64_t b = 0; b <= batch; ++b) {
+    if (indptr[b] < least) {
+      return fail(FLASHATTN_STATUS_INVALID_DATA,
+                  "page_indptr[%" PRId64 "] is %d; it must be at least %d and never fall", b, indptr[b],
+                  least);
+    }
+    least = indptr[b];
   }
   return kOk;
 }
@@ -124,8 +139,11 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
         check_prefix(shape, "cu_seqlens_kv", call.cu_seqlens_kv, call.batch, "total_kv", call.total_kv);
     if (status != kOk) return status;
   }
+  if (shape.layout_kv == FLASHATTN_LAYOUT_PAGED_CSR) {
+    const Status status = check_indptr(call.page_indptr, call.batch);
+    if (status != kOk) return status;
+  }
   const Bound bound = bound_of(dense, "seqlen_kv", call.seqlen_kv, "max_seqlen_kv", problem.max_seqlen_kv);
-  int64_t last_indptr = 0;
   for (int64_t b = 0; b < call.batch; ++b) {
     int64_t rows = call.seqlen_kv;
     const int32_t *pages = nullptr;
@@ -139,20 +157,11 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
         first_page = b * call.page_table_stride;
         pages = call.page_table + first_page;
         break;
-      case FLASHATTN_LAYOUT_PAGED_CSR: {
+      case FLASHATTN_LAYOUT_PAGED_CSR:
         first_page = call.page_indptr[b];
-        const int64_t end = call.page_indptr[b + 1];
-        if (first_page < last_indptr || end < first_page) {
-          const int64_t at = first_page < last_indptr ? b : b + 1;
-          return fail(FLASHATTN_STATUS_INVALID_DATA,
-                      "page_indptr[%" PRId64 "] is %d; it must be at least %" PRId64 " and never fall", at,
-                      call.page_indptr[at], at == b ? last_indptr : first_page);
-        }
-        last_indptr = first_page;
-        rows = (end - first_page) * shape.page_size;
+        rows = (call.page_indptr[b + 1] - first_page) * shape.page_size;
         pages = call.page_indices + first_page;
         break;
-      }
       default:
         break;
     }
@@ -238,7 +247,7 @@ const void *kv_row(const Shape &shape, const flashattn_tensor_t &tensor, const S
 
 void kv_rows(const Shape &shape, const flashattn_tensor_t &tensor, const Sequence &sequence, int32_t head,
              int64_t j, int32_t n, const char **rows) {
-  const int64_t step = tensor.stride_seq * static_cast<int64_t>(dtype_size(shape.dtype_kv));
+  const int64_t step = tensor.stride_seq * dtype_size(shape.dtype_kv);
   for (int32_t done = 0; done < n;) {
     // To the end of the page, where there are pages.
     const int64_t left = is_paged(shape) ? shape.page_size - (j + done) % shape.page_size : n;
@@ -255,11 +264,11 @@ float per_head(const flashattn_per_head_t &values, const Sequence &sequence, int
 
 void bias_row(const Shape &shape, const flashattn_bias_t &bias, const Sequence &sequence, int32_t head,
               int64_t i, int64_t j, int32_t n, float *out, int64_t stride) {
-  const size_t size = dtype_size(shape.dtype_bias);
+  const int64_t size = dtype_size(shape.dtype_bias);
   const int64_t offset =
       sequence.index * bias.stride_batch + head * bias.stride_head + i * bias.stride_q + j * bias.stride_kv;
   const char *element = at_offset(bias.data, offset, size);
-  const int64_t step = bias.stride_kv * static_cast<int64_t>(size);
+  const int64_t step = bias.stride_kv * size;
   for (int32_t r = 0; r < n; ++r, element += step) {
     if (shape.dtype_bias == FLASHATTN_DTYPE_U8) {
       out[r * stride] = *element != 0 ? 0.0F : -std::numeric_limits<float>::infinity();

@@ -33,24 +33,6 @@ Shape make_shape(const flashattn_problem_t &problem) {
   return shape;
 }
 
-size_t dtype_size(int32_t dtype) {
-  switch (dtype) {
-    case FLASHATTN_DTYPE_F32:
-      return 4;
-    case FLASHATTN_DTYPE_F16:
-    case FLASHATTN_DTYPE_BF16:
-      return 2;
-    case FLASHATTN_DTYPE_U8:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-bool is_float(int32_t dtype) {
-  return dtype == FLASHATTN_DTYPE_F32 || dtype == FLASHATTN_DTYPE_F16 || dtype == FLASHATTN_DTYPE_BF16;
-}
-
 const char *dtype_name(int32_t dtype) {
   switch (dtype) {
     case FLASHATTN_DTYPE_F32:

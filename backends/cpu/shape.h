@@ -2,7 +2,6 @@
 // What the CPU kernels keep of a problem: everything but the maxima.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "flashattn.h"
@@ -38,10 +37,6 @@ struct Shape {
 
 Shape make_shape(const flashattn_problem_t &problem);
 
-// Bytes of one element; 0 for a dtype no CPU kernel reads.
-size_t dtype_size(int32_t dtype);
-// f32, f16 or bf16.
-bool is_float(int32_t dtype);
 // "f32", "bf16", ... for messages.
 const char *dtype_name(int32_t dtype);
 

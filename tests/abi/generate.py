@@ -5,6 +5,7 @@
   generate.py HEADER initialisers  compares INIT macro, init function and a zero-filled struct
   generate.py HEADER layout FILE   asserts the committed layout
   generate.py HEADER print-layout  prints the layout as layout.txt has it
+  generate.py HEADER stub          defines every function, to compare the types of two headers by debug information
 """
 
 import sys
@@ -64,8 +65,8 @@ def layout(header, path):
     """Every field of the header must have its line in the table, and the reverse."""
     with open(path, encoding="utf-8") as file:
         rows = [line.split() for line in file if line.strip() and not line.startswith("#")]
-    listed = [(row[0], row[1]) for row in rows]
-    declared = [(s.name, field) for s in header.structs for field in ["(size)"] + s.fields]
+    listed = [(row[0], row[1], " ".join(row[4:])) for row in rows]
+    declared = [(s.name, field, s.types.get(field, "")) for s in header.structs for field in ["(size)"] + s.fields]
     if listed != declared:
         difference = sorted(set(listed) ^ set(declared)) or "the order of fields"
         sys.exit(f"layout.txt and the header differ in {difference}; see tests/abi/renew")
@@ -74,7 +75,7 @@ def layout(header, path):
         if field == "(size)":
             lines.append(f'_Static_assert(sizeof({name}) == {numbers[0]}, "size of {name}");')
         else:
-            offset, size = numbers
+            offset, size = numbers[:2]
             lines.append(f'_Static_assert(offsetof({name}, {field}) == {offset}, "offset of {name}.{field}");')
             lines.append(f'_Static_assert(sizeof((({name} *)0)->{field}) == {size}, "size of {name}.{field}");')
     return lines + ["int main(void) { return 0; }"]
@@ -84,14 +85,24 @@ def print_layout(header):
     lines = [TOP, "int main(void) {"]
     for struct in header.structs:
         lines.append(f'  printf("{struct.name} (size) %zu\\n", sizeof({struct.name}));')
-        lines += [f'  printf("{struct.name} {field} %zu %zu\\n", offsetof({struct.name}, {field}), '
+        lines += [f'  printf("{struct.name} {field} %zu %zu {struct.types[field]}\\n", offsetof({struct.name}, {field}), '
                   f"sizeof((({struct.name} *)0)->{field}));" for field in struct.fields]
     return lines + ["  return 0;", "}"]
 
 
+def stub(header):
+    lines = [TOP]
+    for function in header.functions:
+        parameters = ", ".join(f"{kind} a{number}" for number, kind in enumerate(function.parameters)) or "void"
+        body = "" if function.result == "void" else "return 0; "
+        lines.append(f"{function.result} {function.name}({parameters}) {{ {body}}}")
+    return lines
+
+
 def main():
     header = Header(sys.argv[1])
-    made = {"calls": calls, "initialisers": initialisers, "layout": layout, "print-layout": print_layout}
+    made = {"calls": calls, "initialisers": initialisers, "layout": layout, "print-layout": print_layout,
+            "stub": stub}
     print("\n".join(made[sys.argv[2]](header, *sys.argv[3:])))
 
 

@@ -5,7 +5,7 @@ import re
 from collections import namedtuple
 
 Function = namedtuple("Function", "result name parameters")  # parameters: types without names
-Struct = namedtuple("Struct", "name fields")  # fields: names in order
+Struct = namedtuple("Struct", "name fields types")  # fields: names in order; types: of each, with "[]" for arrays
 
 
 class Header:
@@ -24,10 +24,11 @@ class Header:
             for result, name, parameters in re.findall(
                 r"FLASHATTN_API\s+([\w\s*]+?)\s*FLASHATTN_CALL\s+(\w+)\s*\((.*?)\)\s*;", code, flags=re.S)
         ]
-        self.structs = [
-            Struct(name, re.findall(r"(\w+)(?:\[\w+\])?\s*;", body))
-            for body, name in re.findall(r"typedef struct \w+\s*\{(.*?)\}\s*(\w+);", code, flags=re.S)
-        ]
+        self.structs = []
+        for body, name in re.findall(r"typedef struct \w+\s*\{(.*?)\}\s*(\w+);", code, flags=re.S):
+            fields = re.findall(r"([\w\s*]+?)(\w+)(\[\w+\])?\s*;", body)
+            types = {field: " ".join(kind.split()) + ("[]" if array else "") for kind, field, array in fields}
+            self.structs.append(Struct(name, [field for _, field, _ in fields], types))
         names = {struct.name for struct in self.structs}
         self.initialisers = {macro: "flashattn_" + macro[len("FLASHATTN_"):-len("_INIT")].lower() + "_t"
                              for macro in macros}

@@ -67,6 +67,9 @@ bool write_all(const std::string &directory) {
   seed("splits", {{kSplits, 4}});
   seed("batch_invariant", {{kFlags, 1}});
   seed("int64_lengths", {{kFlags, 4}, {kLayoutQ, 1}, {kLayoutKv, 1}});
+  // page_indptr 0, 4, -24: the first sequence's pages lie beyond what the last entry promises.
+  constexpr auto kThirdIndptr = static_cast<HeaderByte>(kHeaderSize + 7);
+  seed("page_indptr_falls", {{kLayoutKv, FLASHATTN_LAYOUT_PAGED_CSR}, {kThirdIndptr, 200}});
   seed("no_queries", {{kSeqlenQ, 0}});
   seed("no_keys", {{kSeqlenKv, 0}});
   for (uint8_t kernel = 8; kernel < 14; ++kernel)

@@ -6,6 +6,7 @@
 
 static_assert(HWY_STATIC_TARGET == HWY_NEON, "compiled with the flags of another target");
 
+HWY_BEFORE_NAMESPACE();
 namespace flashattn::cpu::neon {
 
 Blocking blocking(const Shape &shape, int64_t max_rows) {
@@ -21,3 +22,4 @@ void store_row(int32_t dtype, const float *source, int32_t n, void *out) {
 }
 
 }  // namespace flashattn::cpu::neon
+HWY_AFTER_NAMESPACE();

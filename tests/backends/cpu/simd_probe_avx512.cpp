@@ -3,6 +3,7 @@
 #include "tests/backends/cpu/simd_probe.h"
 #include "tests/backends/cpu/simd_probe_body.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace flashattn::cpu::test {
 namespace {
 
@@ -24,3 +25,4 @@ void store(int32_t dtype, const float *source, int32_t n, void *out) {
 const SimdProbe kProbeAvx512 = {"avx512", exp_row, tanh_row, load, store};
 
 }  // namespace flashattn::cpu::test
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,13 @@
+#include "kernel.cuh"
+
+namespace flashattn::sm90 {
+
+using C = Shipped<__nv_bfloat16, 128>;
+static_assert(matches<C>(geometry_of(128)));
+
+extern "C" __global__ void __launch_bounds__(C::kThreads, 1)
+    fwd_sm90_bf16_d128(const __grid_constant__ FwdParams params) {
+  forward<C>(params);
+}
+
+}  // namespace flashattn::sm90
