@@ -92,9 +92,8 @@ MUTANTS = [
            "offset += (sequence.first_kv + j) * tensor.stride_seq;",
            "offset += (sequence.first_kv + j) * tensor.stride_head * shape.heads_kv;", "table: strides"),
     Mutant("32-bit offsets", SEQUENCE,
-           "return static_cast<const char *>(data) + elements * static_cast<int64_t>(element_size);",
-           "return static_cast<const char *>(data) +\n"
-           "         static_cast<int32_t>(elements * static_cast<int64_t>(element_size));", "field: strides of 2^30*"),
+           "+ elements * element_size;", "+ static_cast<int32_t>(elements * element_size);",
+           "field: strides of 2^30*"),
     Mutant("batch stride of Q ignored", SEQUENCE,
            "? sequence.index * tensor.stride_batch : 0;", "? sequence.index * tensor.stride_batch * 0 : 0;",
            "table: element types"),
