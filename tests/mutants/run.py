@@ -23,7 +23,8 @@ from table import MUTANTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ["CMakeLists.txt", "cmake", "include", "src", "backends", "tests/support", "tests/conformance"]
-SIMD_LEVEL = ("backends/cpu/CMakeLists.txt", "set(simd_optimisation -O3)", "set(simd_optimisation -O1)")  # compiling takes most time
+# Compiling is most of the time.
+SIMD_LEVEL = ("backends/cpu/CMakeLists.txt", "set(simd_optimisation -O3)", "set(simd_optimisation -O1)")
 TEST_LIST = """# SPDX-License-Identifier: Apache-2.0
 add_subdirectory(support)
 add_subdirectory(conformance)
@@ -126,7 +127,8 @@ def main():
         for number, mutant in enumerate(mutants, 1):
             started = time.monotonic()
             verdict = try_mutant(mutant, work, build, options.seed)
-            print(f"[{number}/{len(mutants)}] {verdict:8} {mutant.name} ({time.monotonic() - started:.1f} s)", flush=True)
+            seconds = time.monotonic() - started
+            print(f"[{number}/{len(mutants)}] {verdict:8} {mutant.name} ({seconds:.1f} s)", flush=True)
             if verdict != "killed":
                 bad.append(mutant.name)
         print(f"{len(mutants) - len(bad)} of {len(mutants)} mutants killed in {time.monotonic() - begin:.0f} s, "
