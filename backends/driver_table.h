@@ -2,10 +2,12 @@
 // How a vendor's driver library is opened at run time: a struct of function pointers is filled once per
 // process from the first library that opens. Nothing here knows a vendor.
 //
+// clang-format off
 //   struct CudaDriver { CUresult (*cuInit)(unsigned); ... };
-//   constexpr DriverEntry kEntries[] = {{"cuInit", offsetof(CudaDriver, cuInit), DriverMark::kRequired},
-//   ...}; constexpr const char *kLibraries[] = {"libcuda.so.1"}; DriverTable<CudaDriver> g_driver({"the CUDA
-//   driver", "driver 525", kLibraries, 1, kEntries, std::size(kEntries)});
+//   constexpr DriverEntry kEntries[] = {{"cuInit", offsetof(CudaDriver, cuInit), DriverMark::kRequired}, ...};
+//   constexpr const char *kLibraries[] = {"libcuda.so.1"};
+//   DriverTable<CudaDriver> g_driver({"the CUDA driver", "driver 525", kLibraries, 1, kEntries, std::size(kEntries)});
+// clang-format on
 #pragma once
 
 #include <cstddef>

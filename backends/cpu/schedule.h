@@ -19,7 +19,6 @@ inline constexpr int32_t kTargetItems = 64;
 inline constexpr int64_t kMinSplitKeys = 1024;
 // What the partial results of a plan may take when the library chooses the splits.
 inline constexpr int64_t kPartialBytes = int64_t{8} << 20;
-inline constexpr int32_t kMaxSplits = 256;
 
 // What a plan fixes.
 struct SplitRule {

@@ -88,7 +88,19 @@ Status check_indptr(const int32_t *indptr, int64_t batch) {
   return kOk;
 }
 
-Status check_pages(const char *name, const int32_t *pages, int64_t first, int64_t count, int64_t num_pages) {
+// The pages of sequence b, whose entries begin at first. Without pages there may be no table to read.
+Status check_pages(const Shape &shape, const flashattn_call_t &call, int64_t b, int64_t first) {
+  const int64_t num_pages = call.num_pages;
+  const int64_t n_k = call.seqused_kv[b];
+  if (n_k == 0) return kOk;
+  if (num_pages == 0) {
+    return fail(FLASHATTN_STATUS_INVALID_DATA,
+                "seqused_kv[%" PRId64 "] is %" PRId64 "; it must be 0 while num_pages is 0", b, n_k);
+  }
+  const bool table = shape.layout_kv == FLASHATTN_LAYOUT_PAGED;
+  const char *name = table ? "page_table" : "page_indices";
+  const int32_t *pages = (table ? call.page_table : call.page_indices) + first;
+  const int64_t count = (n_k + shape.page_size - 1) / shape.page_size;
   for (int64_t p = 0; p < count; ++p) {
     if (pages[p] < 0 || pages[p] >= num_pages) {
       return fail(FLASHATTN_STATUS_INVALID_DATA,
@@ -146,7 +158,6 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
   const Bound bound = bound_of(dense, "seqlen_kv", call.seqlen_kv, "max_seqlen_kv", problem.max_seqlen_kv);
   for (int64_t b = 0; b < call.batch; ++b) {
     int64_t rows = call.seqlen_kv;
-    const int32_t *pages = nullptr;
     int64_t first_page = 0;
     switch (shape.layout_kv) {
       case FLASHATTN_LAYOUT_RAGGED:
@@ -155,12 +166,10 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
       case FLASHATTN_LAYOUT_PAGED:
         rows = static_cast<int64_t>(call.page_table_width) * shape.page_size;
         first_page = b * call.page_table_stride;
-        pages = call.page_table + first_page;
         break;
       case FLASHATTN_LAYOUT_PAGED_CSR:
         first_page = call.page_indptr[b];
         rows = (call.page_indptr[b + 1] - first_page) * shape.page_size;
-        pages = call.page_indices + first_page;
         break;
       default:
         break;
@@ -168,11 +177,8 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
     const Status status = check_length("cu_seqlens_kv", b, rows, "seqused_kv",
                                        shape.used_kv ? call.seqused_kv : nullptr, bound.name, bound.value);
     if (status != kOk) return status;
-    if (pages != nullptr) {
-      const int64_t n_k = call.seqused_kv[b];
-      const Status paged =
-          check_pages(shape.layout_kv == FLASHATTN_LAYOUT_PAGED ? "page_table" : "page_indices", pages,
-                      first_page, (n_k + shape.page_size - 1) / shape.page_size, call.num_pages);
+    if (is_paged(shape)) {
+      const Status paged = check_pages(shape, call, b, first_page);
       if (paged != kOk) return paged;
     }
   }
@@ -197,10 +203,10 @@ Sequence sequence_at(const Shape &shape, const flashattn_call_t &call, int64_t b
       sequence.n_k = prefix(shape, call.cu_seqlens_kv, b + 1) - sequence.first_kv;
       break;
     case FLASHATTN_LAYOUT_PAGED:
-      sequence.pages = call.page_table + b * call.page_table_stride;
+      if (call.page_table != nullptr) sequence.pages = call.page_table + b * call.page_table_stride;
       break;
     case FLASHATTN_LAYOUT_PAGED_CSR:
-      sequence.pages = call.page_indices + call.page_indptr[b];
+      if (call.page_indices != nullptr) sequence.pages = call.page_indices + call.page_indptr[b];
       break;
     default:
       break;

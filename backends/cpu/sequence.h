@@ -14,7 +14,7 @@ struct Sequence {
   int64_t index;         // in the batch
   int64_t first_q;       // ragged: first row in the buffer of Q, O and LSE; dense: 0
   int64_t first_kv;      // ragged: first row in the buffer of K and V; else 0
-  const int32_t *pages;  // paged: page of each page_size slots; else nullptr
+  const int32_t *pages;  // paged: page of each page_size slots; nullptr without a table
   int64_t n_q;
   int64_t n_k;
   int64_t diagonal;  // d = n_k - n_q + diag_offset

@@ -35,7 +35,7 @@ def main():
         with tempfile.TemporaryDirectory() as scratch:
             scratch = pathlib.Path(scratch)
             changed, count = re.subn(pattern, replacement, text)
-            if breaks and count == 0:
+            if count == 0 and name != "nothing":
                 print(f"{name}: the header has no such place any more")
                 failures += 1
                 continue

@@ -90,6 +90,11 @@ const Fault kDataFaults[] = {
     {"seqused_kv", kData, paged, [](PreparedCall *p) { p->seqused_kv()[2] = 100; }},
     {"page_table", kData, paged, [](PreparedCall *p) { p->page_table()[1] = 100000; }},
     {"page_table", kData, paged, [](PreparedCall *p) { p->page_table()[0] = -1; }},
+    // Without pages the table may be NULL, but no key may be used.
+    {"seqused_kv", kData, paged,
+     [](PreparedCall *p) { p->call.num_pages = 0, p->call.page_table = nullptr; }},
+    {"seqused_kv", kData, csr,
+     [](PreparedCall *p) { p->call.num_pages = 0, p->call.page_indices = nullptr; }},
     {"page_indptr", kData, csr, [](PreparedCall *p) { p->page_indptr()[1] = -5; }},
     {"page_indices", kData, csr, [](PreparedCall *p) { p->page_table()[4] = 1 << 30; }},
 };

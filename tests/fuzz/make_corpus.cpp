@@ -70,6 +70,17 @@ bool write_all(const std::string &directory) {
   // page_indptr 0, 4, -24: the first sequence's pages lie beyond what the last entry promises.
   constexpr auto kThirdIndptr = static_cast<HeaderByte>(kHeaderSize + 7);
   seed("page_indptr_falls", {{kLayoutKv, FLASHATTN_LAYOUT_PAGED_CSR}, {kThirdIndptr, 200}});
+  // Without pages the table may be missing, but the used lengths here ask for some. Pointers count from q.
+  seed("no_pages_no_table", {{kLayoutKv, FLASHATTN_LAYOUT_PAGED},
+                             {kPageSize, 15},
+                             {kNumPages, 0},
+                             {kPointer, 10},
+                             {kPointerFault, kNull}});
+  seed("no_pages_no_indices", {{kLayoutKv, FLASHATTN_LAYOUT_PAGED_CSR},
+                               {kPageSize, 15},
+                               {kNumPages, 0},
+                               {kPointer, 12},
+                               {kPointerFault, kNull}});
   seed("no_queries", {{kSeqlenQ, 0}});
   seed("no_keys", {{kSeqlenKv, 0}});
   for (uint8_t kernel = 8; kernel < 14; ++kernel)
