@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -97,6 +98,54 @@ TEST_CASE("64 threads run one plan, each with a workspace of its own") {
   });
   CHECK(failures == 0);
   flashattn_plan_destroy(plan);
+}
+
+// The fixture's calls are too small to wake a pool; these are cut into four splits for four workers.
+TEST_CASE("64 threads on one CPU handle with work for its pool") {
+  constexpr int kQueries = 8;
+  constexpr int kKeys = 1024;
+  constexpr int kHeads = 4;
+  constexpr int kDim = 64;
+  std::mt19937 random(std::random_device{}());
+  std::normal_distribution<float> normal(0.25F, 1.0F);
+  const auto draw = [&](int rows) {
+    std::vector<float> values(static_cast<size_t>(rows) * kHeads * kDim);
+    std::generate(values.begin(), values.end(), [&] { return normal(random); });
+    return values;
+  };
+  std::vector<float> q = draw(kQueries);
+  std::vector<float> k = draw(kKeys);
+  std::vector<float> v = draw(kKeys);
+  flashattn_problem_t problem = FLASHATTN_PROBLEM_INIT;
+  problem.dtype_q = problem.dtype_kv = FLASHATTN_DTYPE_F32;
+  problem.num_heads_q = problem.num_heads_kv = kHeads;
+  problem.head_dim = kDim;
+  problem.max_batch = 1;
+  problem.max_seqlen_q = kQueries;
+  problem.max_seqlen_kv = kKeys;
+  problem.num_splits = 4;
+  flashattn_call_t shape = FLASHATTN_CALL_INIT;
+  shape.batch = 1;
+  shape.seqlen_q = kQueries;
+  shape.seqlen_kv = kKeys;
+  REQUIRE(flashattn_call_contiguous(&problem, &shape) == FLASHATTN_STATUS_OK);
+  shape.q.data = q.data();
+  shape.k.data = k.data();
+  shape.v.data = v.data();
+  const auto attend = [&](flashattn_handle_t *handle, GuardedFloats *o) {
+    flashattn_call_t call = shape;
+    call.o.data = o->data();
+    return flashattn_attention(handle, &problem, &call, nullptr) == FLASHATTN_STATUS_OK && o->all_written();
+  };
+  GuardedFloats expected(q.size());
+  REQUIRE(attend(CpuHandle(1), &expected));
+  const CpuHandle handle(4);
+  std::atomic<int> failures{0};
+  on_threads([&](int /*i*/) {
+    GuardedFloats o(q.size());
+    if (!attend(handle, &o) || !std::equal(o.data(), o.data() + o.size(), expected.data())) ++failures;
+  });
+  CHECK(failures == 0);
 }
 
 TEST_CASE("64 threads open, use and close handles of their own") {
