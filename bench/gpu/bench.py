@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times variants beside FlashAttention-3 and cuDNN (through torch SDPA), interleaved in random order.
 
     python3 bench.py CUBIN_DIR OUT.json [--fa3 DIR] [--variants a,b] [--dims 64,128] [--rounds 9] [--points 16x1024,...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles kernel variants to cubins and writes the table the harness launches them by.
 
     python3 build.py OUT_DIR fwd_sm90 ...       the kernels that ship whose names begin so

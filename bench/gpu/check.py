@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds one variant to a float64 oracle on edge shapes. One process a variant, so that a hang or a fault costs one.
 
     python3 check.py CUBIN_DIR VARIANT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the sm_90a forward kernels from cubins through the CUDA driver, on torch tensors.
 
 A variant is a cubin and the numbers its launch needs (variants.json beside the cubins, written by build.py). Tensors

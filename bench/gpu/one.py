@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches one variant a few times, for a profiler: python3 one.py CUBIN_DIR VARIANT batch rows causal [count]"""
 
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One experimental kernel, its configuration given on the command line (build.py).
 #include "fwd.cuh"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cycles of one wgmma by operand source, width and warpgroups of the SM: what the tensor cores give before
 // any softmax.
 #include "mbarrier.cuh"

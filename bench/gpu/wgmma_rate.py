@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints cycles per wgmma (of one warpgroup) for wgmma_rate.cu: python3 wgmma_rate.py FILE.cubin"""
 
 import ctypes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scalar and register-pair operations the softmax and the epilogue are made of.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order between threads and between proxies, and the register budget of a warpgroup.
 #pragma once
 

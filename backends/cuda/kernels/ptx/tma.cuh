@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tiled bulk copies (PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor").
 // A tensor map of rank 4 is (column, row, head, batch). Elements outside its bounds read as zero and are
 // never written, which is what keeps rows past a sequence's end out of every result.

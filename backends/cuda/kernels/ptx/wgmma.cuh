@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Warpgroup matrix multiply-accumulate, D += A B with f32 accumulators in registers
 // (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma").
 //

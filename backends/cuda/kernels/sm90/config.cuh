@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes of one kernel and the shared memory that follows from them.
 #pragma once
 

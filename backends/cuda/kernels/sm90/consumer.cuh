@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The warpgroups that compute: each owns 64 query rows of the tile from the first product to the last store.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From accumulated rows to O and LSE.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward attention on compute capability 9.0: O = softmax(scale Q K^T + mask) V for a dense batch.
 //
 // One block an SM, persistent. The first warpgroup moves data (producer.cuh), the others compute

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the host has to know of a kernel to launch it. Host and device code include this.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shapes that ship, one for each head dimension; docs/worklog.md has the measurements behind them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Visibility of keys, applied to the scores of one block.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments of the sm_90a forward kernels: plain fixed-width data, filled by the host once per call and
 // passed by value as the one __grid_constant__ parameter.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The warpgroup that moves data: one thread fills shared memory, one thread drains the finished tiles.
 #pragma once
 

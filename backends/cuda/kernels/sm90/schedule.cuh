@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which tiles a block runs, in which order.
 //
 // The grid is persistent: a block starts with the tile of its own number and then draws from a counter. Heads

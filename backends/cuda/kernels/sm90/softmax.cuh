@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Online softmax of the two rows a thread shares with the three other lanes of its quad.
 //
 // p = 2^(c s - c m), c = scale * log2(e), with m a reference of the row. Any m gives the same quotient O / l,
