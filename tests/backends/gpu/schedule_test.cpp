@@ -6,7 +6,6 @@
 #include <set>
 #include <tuple>
 
-
 namespace flashattn::gpu {
 namespace {
 
