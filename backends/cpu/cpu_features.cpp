@@ -117,8 +117,8 @@ void brand(char *out, size_t size) {
 }  // namespace
 
 const CpuFeatures &cpu_features() {
-  static const CpuFeatures kFeatures = detect();
-  return kFeatures;
+  static const CpuFeatures features = detect();
+  return features;
 }
 
 void cpu_feature_names(char *out, size_t size) {
