@@ -142,7 +142,8 @@ Status CudaDevice::allocate(size_t size, size_t alignment, void **memory) {
   if (Status status = scope.status(); status != kOk) return status;
   CuPointer pointer = 0;
   const Status status = check(driver_, driver_.cuMemAlloc(&pointer, size), "cuMemAlloc");
-  *memory = reinterpret_cast<void *>(pointer);  // NOLINT(performance-no-int-to-ptr): how the driver names memory
+  *memory =
+      reinterpret_cast<void *>(pointer);  // NOLINT(performance-no-int-to-ptr): how the driver names memory
   return status;
 }
 
