@@ -2,6 +2,7 @@
 // What a row's bits must not depend on.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <thread>
@@ -109,7 +110,11 @@ TEST_CASE("invariance: the caller's parallel_for, in any order, gives the pool's
     }
     flashattn_destroy(handle);
   }
-  CHECK(calls > 0);
+  const std::vector<Kernel> &kernels = Session::instance().kernels();
+  if (std::any_of(kernels.begin(), kernels.end(),
+                  [](const Kernel &kernel) { return kernel.backend == FLASHATTN_BACKEND_CPU; })) {
+    CHECK(calls > 0);
+  }
 }
 
 TEST_CASE("invariance: with the flag a row's bits do not depend on the batch or its place in it") {

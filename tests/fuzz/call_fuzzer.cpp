@@ -315,12 +315,13 @@ class Pointers {
       : target_(in[kPointer] % kPointerCount),
         fault_(static_cast<PointerFault>(in[kPointerFault] % kPointerFaultCount)) {}
 
+  // Bytes are aligned anywhere: moving a pointer to them would only make the buffer too short.
   template <typename T>
-  void set(T **pointer, const Buffer &buffer, bool declared) {
+  void set(T **pointer, const Buffer &buffer, bool declared, bool bytes = false) {
     const bool faulty = next_++ == target_;
     auto *address = static_cast<unsigned char *>(buffer.get());
     if (faulty && fault_ == kNull) address = nullptr;
-    if (faulty && fault_ == kMisaligned) ++address;
+    if (faulty && fault_ == kMisaligned && !bytes) ++address;
     if (!declared && !(faulty && fault_ == kUndeclared)) address = nullptr;
     *pointer = reinterpret_cast<T *>(address);
   }
@@ -473,7 +474,7 @@ void fuzz_call(const Input &in) {
   pointers.set(&given.page_table, table, problem.layout_kv == FLASHATTN_LAYOUT_PAGED);
   pointers.set(&given.page_indptr, indptr, problem.layout_kv == FLASHATTN_LAYOUT_PAGED_CSR);
   pointers.set(&given.page_indices, indices, problem.layout_kv == FLASHATTN_LAYOUT_PAGED_CSR);
-  pointers.set(&given.bias.data, bias, problem.dtype_bias != 0);
+  pointers.set(&given.bias.data, bias, problem.dtype_bias != 0, problem.dtype_bias == FLASHATTN_DTYPE_U8);
   pointers.set(&given.alibi_slopes.data, slopes, has(FLASHATTN_FEATURE_ALIBI));
   pointers.set(&given.sinks.data, sinks, has(FLASHATTN_FEATURE_SINKS));
   pointers.set(&given.descale_k.data, sinks, false);

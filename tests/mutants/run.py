@@ -22,8 +22,9 @@ import time
 from table import MUTANTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = ["CMakeLists.txt", "cmake", "include", "src", "backends", "tests/support", "tests/conformance"]
-SIMD_LEVEL = ("backends/cpu/CMakeLists.txt", "set(simd_optimisation -O3)", "set(simd_optimisation -O1)")  # compiling takes most time
+NOT_COPIED = (".git", "build", "dist", ".cache", "__pycache__")
+# Compiling is most of the time.
+SIMD_LEVEL = ("backends/cpu/CMakeLists.txt", "set(simd_optimisation -O3)", "set(simd_optimisation -O1)")
 TEST_LIST = """# SPDX-License-Identifier: Apache-2.0
 add_subdirectory(support)
 add_subdirectory(conformance)
@@ -31,14 +32,8 @@ add_subdirectory(conformance)
 
 
 def copy_tree(work):
-    """The sources that the conformance suite is built from, and a list of tests without the others."""
-    for name in SOURCES:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, work / name, dirs_exist_ok=True)
-        elif source.exists():
-            (work / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, work / name)
+    """The sources, with the list of tests cut down to the conformance suite."""
+    shutil.copytree(ROOT, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
     (work / "tests/CMakeLists.txt").write_text(TEST_LIST)
     replace_once(work, *SIMD_LEVEL)
 
@@ -126,7 +121,8 @@ def main():
         for number, mutant in enumerate(mutants, 1):
             started = time.monotonic()
             verdict = try_mutant(mutant, work, build, options.seed)
-            print(f"[{number}/{len(mutants)}] {verdict:8} {mutant.name} ({time.monotonic() - started:.1f} s)", flush=True)
+            seconds = time.monotonic() - started
+            print(f"[{number}/{len(mutants)}] {verdict:8} {mutant.name} ({seconds:.1f} s)", flush=True)
             if verdict != "killed":
                 bad.append(mutant.name)
         print(f"{len(mutants) - len(bad)} of {len(mutants)} mutants killed in {time.monotonic() - begin:.0f} s, "

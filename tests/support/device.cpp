@@ -5,6 +5,7 @@
 #include <new>
 
 #include "flashattn.h"
+#include "tests/support/cuda_device.h"
 
 namespace flashattn::test {
 namespace {
@@ -34,6 +35,7 @@ std::unique_ptr<Device> make_host_device() {
 
 std::unique_ptr<Device> make_device(int32_t backend) {
   if (backend == FLASHATTN_BACKEND_CPU) return make_host_device();
+  if (backend == FLASHATTN_BACKEND_CUDA) return make_cuda_device();
   return nullptr;
 }
 

@@ -43,8 +43,14 @@ double value_of(const Format &format, uint16_t bits) {
   return sign * std::ldexp(hidden + mantissa, std::max(exponent, 1) - bias - format.mantissa_bits);
 }
 
+uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 bool same(float a, float b) {
-  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
+  return (std::isnan(a) && std::isnan(b)) || bits_of(a) == bits_of(b);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ TEST_CASE("workers: 64 callers at once never wait for each other") {
   Workers workers(3, nullptr, nullptr);
   REQUIRE(workers.start() == kOk);
   std::vector<std::thread> callers;
+  callers.reserve(64);
   std::atomic<int> wrong{0};
   for (int c = 0; c < 64; ++c) {
     callers.emplace_back([&] {
