@@ -24,6 +24,11 @@ const char *at_offset(const void *data, int64_t elements, int64_t element_size) 
   return static_cast<const char *>(data) + elements * element_size;
 }
 
+// Entries of a page table from `first` on; NULL, where a call has no pages to look up, stays NULL.
+const int32_t *pages_from(const int32_t *pages, int64_t first) {
+  return pages == nullptr ? nullptr : pages + first;
+}
+
 // Row of Q, O or LSE.
 int64_t q_offset(const Shape &shape, const flashattn_tensor_t &tensor, const Sequence &sequence, int64_t i,
                  int32_t head) {
@@ -88,12 +93,19 @@ Status check_indptr(const int32_t *indptr, int64_t batch) {
   return kOk;
 }
 
+// pages may be NULL where there is none to look up: without used keys, or without a pool.
 Status check_pages(const char *name, const int32_t *pages, int64_t first, int64_t count, int64_t num_pages) {
+  if (count > 0 && num_pages == 0) {
+    return fail(FLASHATTN_STATUS_INVALID_DATA,
+                "num_pages is 0; seqused_kv needs %s[%" PRId64 "], and a pool without pages has none", name,
+                first);
+  }
   for (int64_t p = 0; p < count; ++p) {
-    if (pages[p] < 0 || pages[p] >= num_pages) {
+    const int32_t page = pages[first + p];
+    if (page < 0 || page >= num_pages) {
       return fail(FLASHATTN_STATUS_INVALID_DATA,
                   "%s[%" PRId64 "] is %d; it must be within 0..%" PRId64 ", the pages of the pool", name,
-                  first + p, pages[p], num_pages - 1);
+                  first + p, page, num_pages - 1);
     }
   }
   return kOk;
@@ -155,12 +167,12 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
       case FLASHATTN_LAYOUT_PAGED:
         rows = static_cast<int64_t>(call.page_table_width) * shape.page_size;
         first_page = b * call.page_table_stride;
-        pages = call.page_table + first_page;
+        pages = call.page_table;
         break;
       case FLASHATTN_LAYOUT_PAGED_CSR:
         first_page = call.page_indptr[b];
         rows = (call.page_indptr[b + 1] - first_page) * shape.page_size;
-        pages = call.page_indices + first_page;
+        pages = call.page_indices;
         break;
       default:
         break;
@@ -168,7 +180,7 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
     const Status status = check_length("cu_seqlens_kv", b, rows, "seqused_kv",
                                        shape.used_kv ? call.seqused_kv : nullptr, bound.name, bound.value);
     if (status != kOk) return status;
-    if (pages != nullptr) {
+    if (is_paged(shape)) {
       const int64_t n_k = call.seqused_kv[b];
       const Status paged =
           check_pages(shape.layout_kv == FLASHATTN_LAYOUT_PAGED ? "page_table" : "page_indices", pages,
@@ -197,10 +209,10 @@ Sequence sequence_at(const Shape &shape, const flashattn_call_t &call, int64_t b
       sequence.n_k = prefix(shape, call.cu_seqlens_kv, b + 1) - sequence.first_kv;
       break;
     case FLASHATTN_LAYOUT_PAGED:
-      sequence.pages = call.page_table + b * call.page_table_stride;
+      sequence.pages = pages_from(call.page_table, b * call.page_table_stride);
       break;
     case FLASHATTN_LAYOUT_PAGED_CSR:
-      sequence.pages = call.page_indices + call.page_indptr[b];
+      sequence.pages = pages_from(call.page_indices, call.page_indptr[b]);
       break;
     default:
       break;

@@ -14,6 +14,26 @@
 #include <vector>
 
 namespace flashattn::cpu {
+namespace {
+
+// Blocks all signals of this thread for a scope; threads begun in it inherit that. Signals are for the
+// program's own threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked &) = delete;
+  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
 
 struct Workers::Pool {
   const pid_t owner = getpid();
@@ -78,12 +98,7 @@ Status Workers::start() {
     return kOk;
   const std::lock_guard<std::mutex> lock(pool_->job_mutex);
   if (pool_->started.load(std::memory_order_relaxed)) return kOk;
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status = kOk;
+  const SignalsBlocked blocked;
   try {
     Pool *const pool = pool_.get();
     pool->threads.reserve(static_cast<size_t>(count_) - 1);
@@ -92,11 +107,10 @@ Status Workers::start() {
     }
     pool->started.store(true, std::memory_order_release);
   } catch (const std::system_error &) {
-    status = fail(FLASHATTN_STATUS_OUT_OF_THREADS, "num_threads is %d; the system refused thread %d", count_,
-                  static_cast<int>(pool_->threads.size()) + 2);
+    return fail(FLASHATTN_STATUS_OUT_OF_THREADS, "num_threads is %d; the system refused thread %d", count_,
+                static_cast<int>(pool_->threads.size()) + 2);
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  return kOk;
 }
 
 void Workers::run(int32_t wanted, WorkLoop loop, void *context) {
