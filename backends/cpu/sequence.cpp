@@ -24,6 +24,11 @@ const char *at_offset(const void *data, int64_t elements, int64_t element_size) 
   return static_cast<const char *>(data) + elements * element_size;
 }
 
+// Entries of a page table from `first` on; NULL, where a call has no pages to look up, stays NULL.
+const int32_t *pages_from(const int32_t *pages, int64_t first) {
+  return pages == nullptr ? nullptr : pages + first;
+}
+
 // Row of Q, O or LSE.
 int64_t q_offset(const Shape &shape, const flashattn_tensor_t &tensor, const Sequence &sequence, int64_t i,
                  int32_t head) {
@@ -88,24 +93,19 @@ Status check_indptr(const int32_t *indptr, int64_t batch) {
   return kOk;
 }
 
-// The pages of sequence b, whose entries begin at first. Without pages there may be no table to read.
-Status check_pages(const Shape &shape, const flashattn_call_t &call, int64_t b, int64_t first) {
-  const int64_t num_pages = call.num_pages;
-  const int64_t n_k = call.seqused_kv[b];
-  if (n_k == 0) return kOk;
-  if (num_pages == 0) {
+// pages may be NULL where there is none to look up: without used keys, or without a pool.
+Status check_pages(const char *name, const int32_t *pages, int64_t first, int64_t count, int64_t num_pages) {
+  if (count > 0 && num_pages == 0) {
     return fail(FLASHATTN_STATUS_INVALID_DATA,
-                "seqused_kv[%" PRId64 "] is %" PRId64 "; it must be 0 while num_pages is 0", b, n_k);
+                "num_pages is 0; seqused_kv needs %s[%" PRId64 "], and a pool without pages has none", name,
+                first);
   }
-  const bool table = shape.layout_kv == FLASHATTN_LAYOUT_PAGED;
-  const char *name = table ? "page_table" : "page_indices";
-  const int32_t *pages = (table ? call.page_table : call.page_indices) + first;
-  const int64_t count = (n_k + shape.page_size - 1) / shape.page_size;
   for (int64_t p = 0; p < count; ++p) {
-    if (pages[p] < 0 || pages[p] >= num_pages) {
+    const int32_t page = pages[first + p];
+    if (page < 0 || page >= num_pages) {
       return fail(FLASHATTN_STATUS_INVALID_DATA,
                   "%s[%" PRId64 "] is %d; it must be within 0..%" PRId64 ", the pages of the pool", name,
-                  first + p, pages[p], num_pages - 1);
+                  first + p, page, num_pages - 1);
     }
   }
   return kOk;
@@ -158,6 +158,7 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
   const Bound bound = bound_of(dense, "seqlen_kv", call.seqlen_kv, "max_seqlen_kv", problem.max_seqlen_kv);
   for (int64_t b = 0; b < call.batch; ++b) {
     int64_t rows = call.seqlen_kv;
+    const int32_t *pages = nullptr;
     int64_t first_page = 0;
     switch (shape.layout_kv) {
       case FLASHATTN_LAYOUT_RAGGED:
@@ -166,10 +167,12 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
       case FLASHATTN_LAYOUT_PAGED:
         rows = static_cast<int64_t>(call.page_table_width) * shape.page_size;
         first_page = b * call.page_table_stride;
+        pages = call.page_table;
         break;
       case FLASHATTN_LAYOUT_PAGED_CSR:
         first_page = call.page_indptr[b];
         rows = (call.page_indptr[b + 1] - first_page) * shape.page_size;
+        pages = call.page_indices;
         break;
       default:
         break;
@@ -178,7 +181,10 @@ Status check_keys(const Shape &shape, const flashattn_problem_t &problem, const 
                                        shape.used_kv ? call.seqused_kv : nullptr, bound.name, bound.value);
     if (status != kOk) return status;
     if (is_paged(shape)) {
-      const Status paged = check_pages(shape, call, b, first_page);
+      const int64_t n_k = call.seqused_kv[b];
+      const Status paged =
+          check_pages(shape.layout_kv == FLASHATTN_LAYOUT_PAGED ? "page_table" : "page_indices", pages,
+                      first_page, (n_k + shape.page_size - 1) / shape.page_size, call.num_pages);
       if (paged != kOk) return paged;
     }
   }
@@ -203,10 +209,10 @@ Sequence sequence_at(const Shape &shape, const flashattn_call_t &call, int64_t b
       sequence.n_k = prefix(shape, call.cu_seqlens_kv, b + 1) - sequence.first_kv;
       break;
     case FLASHATTN_LAYOUT_PAGED:
-      if (call.page_table != nullptr) sequence.pages = call.page_table + b * call.page_table_stride;
+      sequence.pages = pages_from(call.page_table, b * call.page_table_stride);
       break;
     case FLASHATTN_LAYOUT_PAGED_CSR:
-      if (call.page_indices != nullptr) sequence.pages = call.page_indices + call.page_indptr[b];
+      sequence.pages = pages_from(call.page_indices, call.page_indptr[b]);
       break;
     default:
       break;

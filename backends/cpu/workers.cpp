@@ -16,21 +16,21 @@
 namespace flashattn::cpu {
 namespace {
 
-// Holds off the calling thread's signals, and with them those of the threads it starts: signals are for the
+// Blocks all signals of this thread for a scope; threads begun in it inherit that. Signals are for the
 // program's own threads.
-class SignalHold {
+class SignalsBlocked {
  public:
-  SignalHold() noexcept {
+  SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  ~SignalHold() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalHold(const SignalHold &) = delete;
-  SignalHold &operator=(const SignalHold &) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked &) = delete;
+  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
 
  private:
-  sigset_t before_;
+  sigset_t before_{};
 };
 
 }  // namespace
@@ -98,7 +98,7 @@ Status Workers::start() {
     return kOk;
   const std::lock_guard<std::mutex> lock(pool_->job_mutex);
   if (pool_->started.load(std::memory_order_relaxed)) return kOk;
-  const SignalHold hold;
+  const SignalsBlocked blocked;
   try {
     Pool *const pool = pool_.get();
     pool->threads.reserve(static_cast<size_t>(count_) - 1);

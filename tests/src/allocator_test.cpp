@@ -2,6 +2,7 @@
 // Memory that runs out: the caller's allocator or operator new failing at its n-th use, for every n. Each
 // attempt must answer OUT_OF_MEMORY or succeed, leak nothing and leave the library usable.
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -175,6 +176,10 @@ TEST_CASE("operator new that fails at its n-th use gives OUT_OF_MEMORY and no le
     const flashattn_status_t status = use_all(options, &fixture);
     g_new_budget = -1;
     CAPTURE(n);
+    // Blocked while the pool's threads begin, and given back however that ends.
+    sigset_t blocked;
+    REQUIRE(pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0);
+    CHECK(sigismember(&blocked, SIGINT) == 0);
     succeeded = status == FLASHATTN_STATUS_OK;
     CHECK((succeeded || status == FLASHATTN_STATUS_OUT_OF_MEMORY));
     CHECK((succeeded ? fixture.o.all_written() : fixture.o.untouched()));

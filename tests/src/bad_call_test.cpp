@@ -303,6 +303,20 @@ const Row kRows[] = {
      },
      kData,
      {"page_indptr[0] is -1"}},
+    {[](Fixture &f) {
+       f.make_paged();
+       f.call.num_pages = 0;
+       f.call.page_table = nullptr;
+     },
+     kData,
+     {"num_pages is 0", "page_table[0]"}},
+    {[](Fixture &f) {
+       f.make_paged_csr();
+       f.call.num_pages = 0;
+       f.call.page_indices = nullptr;
+     },
+     kData,
+     {"num_pages is 0", "page_indices["}},
 };
 
 TEST_CASE("a wrong field of a call is named with its value and the rule, and nothing is written") {

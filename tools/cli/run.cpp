@@ -224,7 +224,12 @@ void load(const RunArguments &a, Layout layout, LoadedRun *run) {
 
 bool same_file(const std::string &a, const std::string &b) {
   std::error_code error;
-  return a == b || std::filesystem::equivalent(a, b, error);
+  if (a == b || std::filesystem::equivalent(a, b, error)) return true;
+  // Files that are not there yet can only be compared by name.
+  const auto resolved = [&error](const std::string &path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  return !a.empty() && !b.empty() && resolved(a) == resolved(b);
 }
 
 void check_arguments(const RunArguments &a) {

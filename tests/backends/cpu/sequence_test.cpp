@@ -108,6 +108,20 @@ TEST_CASE("check_sequences: names the array, the index, the value and the rule")
     f.indptr = {-2, 2, 5};
     CHECK(f.check() == "page_indptr[0] is -2; it must be at least 0 and never fall");
   }
+  SUBCASE("a pool without pages") {
+    Fixture f(FLASHATTN_LAYOUT_DENSE, FLASHATTN_LAYOUT_PAGED);
+    f.call.num_pages = 0;
+    f.table.clear();  // data() is NULL
+    f.table.shrink_to_fit();
+    f.used_kv = {0, 0};
+    CHECK(f.check().empty());
+    f.used_kv = {0, 1};
+    CHECK(f.check() == "num_pages is 0; seqused_kv needs page_table[3], and a pool without pages has none");
+    f.problem.layout_kv = FLASHATTN_LAYOUT_PAGED_CSR;
+    CHECK(f.check() == "num_pages is 0; seqused_kv needs page_indices[2], and a pool without pages has none");
+    f.used_kv = {0, 0};
+    CHECK(f.check().empty());
+  }
 }
 
 }  // namespace flashattn::cpu::test
