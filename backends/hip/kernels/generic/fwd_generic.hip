@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// fwd_hip_generic: every dtype, layout, stride and feature, head dimensions to 576, in f32 on the plain arithmetic
-// units. Right rather than fast; it has no alignment rule beyond the element's.
+// fwd_hip_generic: every dtype, layout, stride and feature, head dimensions to 576, in f32 on the plain
+// arithmetic units. Right rather than fast; it has no alignment rule beyond the element's.
 //
-// A block of two waves computes kRows packed query rows of one KV head against kKeys keys at a time. While scores
-// are formed a wave owns half the rows and a lane one key; for P V a thread owns columns of O.
-#include "backends/hip/kernels/common/finish.h"
-#include "backends/hip/kernels/common/score.h"
+// A block of two waves computes kRows packed query rows of one KV head against kKeys keys at a time. While
+// scores are formed a wave owns half the rows and a lane one key; for P V a thread owns columns of O.
 #include "backends/gpu/ranges.h"
 #include "backends/gpu/schedule.h"
+#include "backends/hip/kernels/common/finish.h"
+#include "backends/hip/kernels/common/score.h"
 
 namespace flashattn::hip {
 namespace {
@@ -18,16 +18,16 @@ constexpr int kRowsPerWave = 8;
 constexpr int kKeys = kWaveLanes;
 constexpr int kDims = 32;        // of Q and K at a time
 constexpr int kColumnSteps = 5;  // 5 * 128 >= 576 columns of V
-constexpr int kPad = 20;         // floats from one transposed row to the next: 16 and room against bank conflicts
+constexpr int kPad = 20;  // floats from one transposed row to the next: 16 and room against bank conflicts
 
 struct Shared {
-  float q[kDims * kPad];             // [dim][row]
-  float k[kKeys * (kDims + 1)];      // [key][dim]
-  float p[kKeys * kPad];             // [key][row]
-  float factor[kRows];               // what O's rows are multiplied by
-  int64_t q_at[kRows];               // offsets of the rows, -1 past the last
-  int64_t k_at[kKeys], v_at[kKeys];  // offsets of the keys, -1 past the last
-  bool refuse[kThreads / kWaveLanes];  // by wave
+  float q[kDims * kPad];                  // [dim][row]
+  float k[kKeys * (kDims + 1)];           // [key][dim]
+  float p[kKeys * kPad];                  // [key][row]
+  float factor[kRows];                    // what O's rows are multiplied by
+  int64_t q_at[kRows];                    // offsets of the rows, -1 past the last
+  int64_t k_at[kKeys], v_at[kKeys];       // offsets of the keys, -1 past the last
+  int32_t refuse[kThreads / kWaveLanes];  // by wave
 };
 
 __device__ __forceinline__ float wave_max(float x) {
@@ -40,7 +40,8 @@ __device__ __forceinline__ float wave_sum(float x) {
 }
 
 // q.k of this lane's key with the wave's rows.
-__device__ __forceinline__ void products(const ForwardArgs &args, Shared &shared, float (&product)[kRowsPerWave]) {
+__device__ __forceinline__ void products(const ForwardArgs &args, Shared &shared,
+                                         float (&product)[kRowsPerWave]) {
   const int lane = thread_index() % kWaveLanes;
   const int wave = thread_index() / kWaveLanes;
   const int column = thread_index() % kDims;
@@ -50,7 +51,8 @@ __device__ __forceinline__ void products(const ForwardArgs &args, Shared &shared
     block_barrier();
     for (int r = thread_index() / kDims; r < kRows; r += kThreads / kDims) {
       const int64_t at = shared.q_at[r];
-      shared.q[column * kPad + r] = at >= 0 && d < args.dim ? load_element(args.q.data, at + d, args.dtype_q) : 0.0F;
+      shared.q[column * kPad + r] =
+          at >= 0 && d < args.dim ? load_element(args.q.data, at + d, args.dtype_q) : 0.0F;
     }
     for (int j = thread_index() / kDims; j < kKeys; j += kThreads / kDims) {
       const int64_t at = shared.k_at[j];
@@ -96,8 +98,8 @@ __device__ __forceinline__ void attend(const ForwardArgs &args, Shared &shared, 
   const int32_t first_row = piece.tile * kRows;
   if (first_row >= rows) return;
   const int32_t last_row = (first_row + kRows < rows ? first_row + kRows : rows) - 1;
-  const gpu::KeyRange seen = gpu::visible_to_rows(first_row, last_row, args.group, s.diagonal, args.window_left,
-                                                  args.window_right, s.n_k);
+  const gpu::KeyRange seen = gpu::visible_to_rows(first_row, last_row, args.group, s.diagonal,
+                                                  args.window_left, args.window_right, s.n_k);
   const gpu::KeyRange blocks = gpu::split_blocks(seen, kKeys, piece.split, args.splits);
   if (thread_index() < kRows) {
     const int32_t row = first_row + thread_index();
@@ -162,7 +164,8 @@ __device__ __forceinline__ void attend(const ForwardArgs &args, Shared &shared, 
 #pragma unroll
     for (int step = 0; step < kColumnSteps; ++step) {
       const int column = step * kThreads + thread_index();
-      if (column < args.dim_v) store_element(out.data, out.offset + column, out.dtype, o[step][r] * shared.factor[r]);
+      if (column < args.dim_v)
+        store_element(out.data, out.offset + column, out.dtype, o[step][r] * shared.factor[r]);
     }
   }
 }
@@ -180,9 +183,9 @@ extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(kThreads, kThre
     const bool refuses = any_in_wave(!s.valid || bad_page(args, s, thread_index(), kThreads));
     // The first barrier also keeps this piece's writes to shared memory behind the last one's reads.
     block_barrier();
-    if (thread_index() % kWaveLanes == 0) shared.refuse[thread_index() / kWaveLanes] = refuses;
+    if (thread_index() % kWaveLanes == 0) shared.refuse[thread_index() / kWaveLanes] = refuses ? 1 : 0;
     block_barrier();
-    if (shared.refuse[0] || shared.refuse[1]) continue;
+    if ((shared.refuse[0] | shared.refuse[1]) != 0) continue;
     attend(args, shared, piece, s);
   }
 }

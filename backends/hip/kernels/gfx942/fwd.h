@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward attention for the matrix units of CDNA3. A block of four waves takes 128 packed query rows of one KV head
-// and walks the keys; each wave owns 32 rows.
+// Forward attention for the matrix units of CDNA3. A block of four waves takes 128 packed query rows of one
+// KV head and walks the keys; each wave owns 32 rows.
 //
 //   for each step of kKeys keys:   K and V go from registers to LDS; the next step's loads start
 //                                  S^T = K Q^T;  modify, mask;  online softmax;  O^T += V^T P^T
 //
-// Both products are formed transposed. A lane then holds one query row of S^T, and the accumulator registers of S^T
-// are the operand registers of P^T as they stand: no value changes lanes but the row's maximum and sum. For that the
-// keys of S^T are permuted within 32: register r of lane half h is key 16 * (r / 8) + 8 * h + r % 8, the eight keys of
-// one chunk of V^T.
+// Both products are formed transposed. A lane then holds one query row of S^T, and the accumulator registers
+// of S^T are the operand registers of P^T as they stand: no value changes lanes but the row's maximum and
+// sum. For that the keys of S^T are permuted within 32: register r of lane half h is key 16 * (r / 8) + 8 * h
+// + r % 8, the eight keys of one chunk of V^T.
 #pragma once
 
 #include "backends/gpu/ranges.h"
@@ -25,7 +25,9 @@ __device__ __forceinline__ int permuted_key(int j) {
   return (j & 16) | (j >> 2 & 1) << 3 | (j >> 3 & 1) << 2 | (j & 3);
 }
 // Key of register r within 32, for lane half h.
-__device__ __forceinline__ constexpr int register_key(int r, int h) { return 16 * (r / 8) + 8 * h + r % 8; }
+__device__ __forceinline__ constexpr int register_key(int r, int h) {
+  return 16 * (r / 8) + 8 * h + r % 8;
+}
 
 // A lane's query row.
 struct LaneRow {
@@ -34,8 +36,8 @@ struct LaneRow {
   gpu::KeyRange visible;
 };
 
-__device__ __forceinline__ LaneRow lane_row(const ForwardArgs &args, const Sequence &s, int32_t head_kv, int32_t row,
-                                            int32_t rows) {
+__device__ __forceinline__ LaneRow lane_row(const ForwardArgs &args, const Sequence &s, int32_t head_kv,
+                                            int32_t row, int32_t rows) {
   const PackedRow packed = packed_row(args, head_kv, row < rows ? row : rows - 1);
   return {packed, row < rows,
           gpu::visible_keys(packed.i, s.diagonal, args.window_left, args.window_right, s.n_k)};
@@ -67,8 +69,8 @@ __device__ __forceinline__ void multiply_kq(const Lds<T> &lds, const Dwords4 (&q
 }
 
 template <typename Element, typename T, int kTiles>
-__device__ __forceinline__ void multiply_vp(const Lds<T> &lds, const Accumulator (&weights)[kTiles], int j, int h,
-                                            Accumulator (&o)[T::kDim / 32]) {
+__device__ __forceinline__ void multiply_vp(const Lds<T> &lds, const Accumulator (&weights)[kTiles], int j,
+                                            int h, Accumulator (&o)[T::kDim / 32]) {
 #pragma unroll
   for (int b = 0; b < kTiles; ++b) {
 #pragma unroll
@@ -168,8 +170,8 @@ __device__ __forceinline__ void attend(const ForwardArgs &args, const gpu::Piece
   gpu::KeyRange seen{0, 0};  // by any row of the wave
   gpu::KeyRange open{0, 0};  // by all of them
   if (works) {
-    seen = gpu::visible_to_rows(wave_row, wave_last, args.group, s.diagonal, args.window_left, args.window_right,
-                                s.n_k);
+    seen = gpu::visible_to_rows(wave_row, wave_last, args.group, s.diagonal, args.window_left,
+                                args.window_right, s.n_k);
     open = gpu::visible_to_all_rows(wave_row, wave_last, args.group, s.diagonal, args.window_left,
                                     args.window_right, s.n_k);
   }
@@ -179,7 +181,10 @@ __device__ __forceinline__ void attend(const ForwardArgs &args, const gpu::Piece
   load_q<T>(args, s, row, h, q);
   const StagePlan<T> plan(thread_index());
   Staged<T> staged;
-  if (steps.begin < steps.end) load_step<T>(args, s, piece.head_kv, plan, steps.begin * T::kKeys, &staged);
+  const StepBase k = step_base<T>(args, args.k, s, piece.head_kv);
+  const StepBase v = step_base<T>(args, args.v, s, piece.head_kv);
+  if (steps.begin < steps.end)
+    load_step<T>(args, s, piece.head_kv, k, v, plan, steps.begin * T::kKeys, &staged);
 
   const float factor = kModified ? kLog2E : args.scale * kLog2E;
   // An O in f32 shows the last bit of a row's only weight; rounding to 16 bits hides it.
@@ -191,14 +196,16 @@ __device__ __forceinline__ void attend(const ForwardArgs &args, const gpu::Piece
 
   for (int32_t step = steps.begin; step < steps.end; ++step) {
     const int32_t first_key = step * T::kKeys;
+    pad_step<T>(args, plan, &staged);
     store_step<T>(plan, staged, lds);
     block_barrier();
-    if (step + 1 < steps.end) load_step<T>(args, s, piece.head_kv, plan, first_key + T::kKeys, &staged);
+    if (step + 1 < steps.end) load_step<T>(args, s, piece.head_kv, k, v, plan, first_key + T::kKeys, &staged);
     if (first_key < seen.end && first_key + T::kKeys > seen.begin) {
       Accumulator scores[kTiles];
       multiply_kq<Element, T, kTiles>(*lds, q, j, h, scores);
       if (kModified) modify_scores<kTiles>(args, s, row, first_key, h, scores);
-      if (first_key < open.begin || first_key + T::kKeys > open.end) mask_scores<kTiles>(row, first_key, h, scores);
+      if (first_key < open.begin || first_key + T::kKeys > open.end)
+        mask_scores<kTiles>(row, first_key, h, scores);
       const float rescale = softmax.step(factor, exact, scores);
 #pragma unroll
       for (int t = 0; t < T::kDim / 32; ++t) o[t] *= rescale;
