@@ -2,7 +2,6 @@
 # The compiler and disassembler for AMD GPUs: LLVM 22 or newer with its AMDGPU target (Debian: clang-22 lld-22
 # llvm-22), or the ones of a ROCm installation. Sets FLASHATTN_AMDGPU_CLANG and FLASHATTN_AMDGPU_OBJDUMP, and
 # FLASHATTN_AMDGPU_TOOLS to whether both are there.
-include_guard(GLOBAL)
 find_program(FLASHATTN_AMDGPU_CLANG NAMES clang++-23 clang++-22 amdclang++ HINTS /opt/rocm/llvm/bin
              DOC "clang++ with the AMDGPU target")
 find_program(FLASHATTN_AMDGPU_OBJDUMP NAMES llvm-objdump-23 llvm-objdump-22 llvm-objdump HINTS /opt/rocm/llvm/bin

@@ -6,6 +6,7 @@
 
 #include "flashattn.h"
 #include "tests/support/cuda_device.h"
+#include "tests/support/hip_device.h"
 
 namespace flashattn::test {
 namespace {
@@ -36,6 +37,7 @@ std::unique_ptr<Device> make_host_device() {
 std::unique_ptr<Device> make_device(int32_t backend) {
   if (backend == FLASHATTN_BACKEND_CPU) return make_host_device();
   if (backend == FLASHATTN_BACKEND_CUDA) return make_cuda_device();
+  if (backend == FLASHATTN_BACKEND_HIP) return make_hip_device();
   return nullptr;
 }
 

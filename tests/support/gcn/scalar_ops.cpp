@@ -266,6 +266,15 @@ void add_logic64(OpcodeTable &t) {
     wave.set_pair(in.operands[0].first, value);
     wave.scc = value != 0;
   };
+  t["s_bfe_i64"] = [](Wave &wave, const Instruction &in) {
+    const uint32_t field = read_scalar(wave, in.operands[2]);
+    const uint32_t width = std::min(field >> 16 & 127, 64U);
+    uint64_t value = read_scalar64(wave, in.operands[1]) >> (field & 63);
+    if (width == 0) value = 0;
+    if (width > 0 && width < 64) value = static_cast<uint64_t>(static_cast<int64_t>(value << (64 - width)) >> (64 - width));
+    wave.set_pair(in.operands[0].first, value);
+    wave.scc = value != 0;
+  };
   t["s_and_saveexec_b64"] = save_exec([](uint64_t source, uint64_t exec) { return source & exec; });
   t["s_or_saveexec_b64"] = save_exec([](uint64_t source, uint64_t exec) { return source | exec; });
   t["s_xor_saveexec_b64"] = save_exec([](uint64_t source, uint64_t exec) { return source ^ exec; });

@@ -90,6 +90,8 @@ const std::vector<Case> kCases = {
     {"s_lshl_b64 s[20:21], s[8:9], s10\n s_mov_b32 s20, s21", {0xf0000000U, 1, 4}, 0x1f, 1},
     {"s_lshr_b64 s[20:21], s[8:9], s10", {0, 1, 4}, 0x10000000, 1},
     {"s_ashr_i64 s[20:21], s[8:9], s10", {0, 0x80000000U, 36}, 0xf8000000U, 1},
+    {"s_bfe_i64 s[20:21], s[8:9], 0x200000\n s_mov_b32 s20, s21", {0x80000000U, 0}, kMinusOne, 1},
+    {"s_bfe_i64 s[20:21], s[8:9], s10", {0, 0xab, 0x40020}, 0xfffffffbU, 1},
     {"s_bfe_u64 s[20:21], s[8:9], s10", {0, 0xab, 0x40020}, 0xb, 1},
     {"s_cmp_eq_u32 s8, s9", {3, 3}, kAnyScc, 1},
     {"s_cmp_lg_u32 s8, s9", {3, 3}, kAnyScc, 0},
