@@ -48,7 +48,8 @@
  *                                                                  causal means right = 0)
  * score = scale * q.k;  softcap: c * tanh(score / c);  ALiBi: - slope * |i + d - j|;  + bias;  then the mask.
  * A row that sees no key has O = 0 and LSE = -inf. LSE is the natural logarithm of the sum of exp(score). A sink
- * adds exp(sink) to its head's denominator, to LSE, and nothing to the numerator. Rows of K and V at or past a
+ * adds exp(sink) to its head's denominator, to LSE, and nothing to the numerator. A score of -inf, however it came
+ * about, makes its key invisible. Rows of K and V at or past a
  * sequence's length never reach a result, even if they hold NaN; NaN or inf at a visible key or query
  * propagates as IEEE arithmetic would; at a key inside the length but masked the result is unspecified.
  */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles kernel variants to cubins and writes the table the harness launches them by.
 
-    python3 build.py OUT_DIR fwd_sm90 ...       the kernels that ship whose names begin so
+    python3 build.py OUT_DIR fwd_sm90 ...       the kernels of the tree whose names begin so
     python3 build.py OUT_DIR NAME=dtype,head_dim,block_m,block_n,stages,query_buffers,reference[,-Dflag...] ...
 
 dtype bf16 | f16; reference max | fixed. Prints registers and spills of each.

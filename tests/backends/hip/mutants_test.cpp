@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A test of the tests: takes single instructions out of a compiled forward kernel and asks whether the
 // interpreter or the comparison with float64 notices. Every barrier and every wait that the kernel executes
-// is taken out in turn, and a fresh sample of all its other instructions: among them the mask, the rescaling
-// of O and the address swizzle.
+// is taken out in turn, and a fresh sample of its matrix, exponential, LDS, global and packing instructions.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
