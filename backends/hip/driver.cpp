@@ -27,7 +27,8 @@ constexpr DriverEntry kEntries[] = {
     {"hipFree", offsetof(HipDriver, hipFree), kRequired},
     {"hipStreamIsCapturing", offsetof(HipDriver, hipStreamIsCapturing), kRequired},
 };
-constexpr const char *kLibraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
+constexpr const char *kLibraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                                      "libamdhip64.so"};
 
 DriverTable<HipDriver> g_driver({"the HIP runtime", "ROCm 5.2", kLibraries, std::size(kLibraries), kEntries,
                                  std::size(kEntries)});
@@ -42,9 +43,11 @@ Status check(const HipDriver &driver, HipError result, const char *function) {
   if (result == kHipSuccess) return kOk;
   const char *name = driver.hipGetErrorName(result);
   const char *text = driver.hipGetErrorString(result);
-  const Status status = result == kHipOutOfMemory ? FLASHATTN_STATUS_OUT_OF_MEMORY : FLASHATTN_STATUS_DRIVER_ERROR;
-  return fail_driver(status, result, "%s failed: %s (%d), %s", function, name != nullptr ? name : "unknown error",
-                     result, text != nullptr ? text : "no description");
+  const Status status =
+      result == kHipOutOfMemory ? FLASHATTN_STATUS_OUT_OF_MEMORY : FLASHATTN_STATUS_DRIVER_ERROR;
+  return fail_driver(status, result, "%s failed: %s (%d), %s", function,
+                     name != nullptr ? name : "unknown error", result,
+                     text != nullptr ? text : "no description");
 }
 
 Status start(const HipDriver &driver, int32_t *devices) {
@@ -53,7 +56,8 @@ Status start(const HipDriver &driver, int32_t *devices) {
   if (result == kHipSuccess) result = driver.hipGetDeviceCount(devices);
   if (result == kHipNoDevice || result == kHipInvalidDevice || (result == kHipSuccess && *devices == 0)) {
     *devices = 0;
-    return fail_driver(FLASHATTN_STATUS_NO_DEVICE, result, "the HIP runtime is there, but it finds no device");
+    return fail_driver(FLASHATTN_STATUS_NO_DEVICE, result,
+                       "the HIP runtime is there, but it finds no device");
   }
   return check(driver, result, "hipInit");
 }

@@ -18,7 +18,8 @@ using HipStream = void *;
 inline constexpr HipError kHipSuccess = 0;
 inline constexpr HipError kHipOutOfMemory = 2;
 inline constexpr HipError kHipNoDevice = 100;
-inline constexpr HipError kHipInvalidDevice = 101;  // also what hipInit of ROCm 5 says where there is no device
+inline constexpr HipError kHipInvalidDevice =
+    101;  // also what hipInit of ROCm 5 says where there is no device
 
 // hipDeviceAttribute_t, the same numbers from ROCm 5.2 to 7.
 inline constexpr int kCapabilityMajor = 23;
@@ -42,8 +43,8 @@ struct HipDriver {
   HipError (*hipModuleGetFunction)(HipFunction *function, HipModule module, const char *name);
   // Grid in blocks.
   HipError (*hipModuleLaunchKernel)(HipFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                    HipStream stream, void **parameters, void **extra);
+                                    unsigned block_x, unsigned block_y, unsigned block_z,
+                                    unsigned shared_bytes, HipStream stream, void **parameters, void **extra);
   HipError (*hipMalloc)(void **memory, size_t size);
   HipError (*hipFree)(void *memory);
   HipError (*hipStreamIsCapturing)(HipStream stream, int *status);

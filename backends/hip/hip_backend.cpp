@@ -42,7 +42,8 @@ class HipBackend final : public Backend {
     int32_t count = 0;
     int32_t version = 0;
     info->available = probe(&count, &version) == kOk ? 1 : 0;
-    std::snprintf(info->reason, sizeof info->reason, "%s", info->available != 0 ? "" : flashattn_last_error());
+    std::snprintf(info->reason, sizeof info->reason, "%s",
+                  info->available != 0 ? "" : flashattn_last_error());
     before.restore();
   }
 

@@ -17,8 +17,9 @@ constexpr size_t kRuntimeAlignment = 256;  // of hipMalloc's memory
 Status HipDevice::open(const HipDriver &driver, const flashattn_options_t &options,
                        std::unique_ptr<BackendDevice> *device) {
   if ((options.flags & FLASHATTN_OPTION_VALIDATE) != 0) {
-    return fail(FLASHATTN_STATUS_UNSUPPORTED,
-                "flags has FLASHATTN_OPTION_VALIDATE; the HIP backend cannot check what lies in device memory yet");
+    return fail(
+        FLASHATTN_STATUS_UNSUPPORTED,
+        "flags has FLASHATTN_OPTION_VALIDATE; the HIP backend cannot check what lies in device memory yet");
   }
   if (options.context != nullptr) {
     return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "context is not NULL; the HIP backend has no contexts");
@@ -26,7 +27,8 @@ Status HipDevice::open(const HipDriver &driver, const flashattn_options_t &optio
   int32_t count = 0;
   if (Status status = start(driver, &count); status != kOk) return status;
   if (options.device < 0 || options.device >= count) {
-    return fail(FLASHATTN_STATUS_INVALID_DEVICE, "device is %d; the HIP runtime has %d", options.device, count);
+    return fail(FLASHATTN_STATUS_INVALID_DEVICE, "device is %d; the HIP runtime has %d", options.device,
+                count);
   }
   std::unique_ptr<HipDevice> opened(new HipDevice(driver, options.device));
   if (Status status = opened->read_traits(); status != kOk) return status;
@@ -54,8 +56,10 @@ Status HipDevice::read_traits() {
   const struct {
     int attribute;
     int *value;
-  } wanted[] = {
-      {kCapabilityMajor, &major}, {kCapabilityMinor, &minor}, {kL2CacheSize, &l2}, {kMultiprocessorCount, &compute_units_}};
+  } wanted[] = {{kCapabilityMajor, &major},
+                {kCapabilityMinor, &minor},
+                {kL2CacheSize, &l2},
+                {kMultiprocessorCount, &compute_units_}};
   for (const auto &item : wanted) {
     if (Status status = check(driver_, driver_.hipDeviceGetAttribute(item.value, item.attribute, ordinal_),
                               "hipDeviceGetAttribute");
@@ -64,13 +68,15 @@ Status HipDevice::read_traits() {
     }
   }
   l2_bytes_ = l2;
-  if (Status status = check(driver_, driver_.hipDeviceGetName(name_, sizeof name_, ordinal_), "hipDeviceGetName");
+  if (Status status =
+          check(driver_, driver_.hipDeviceGetName(name_, sizeof name_, ordinal_), "hipDeviceGetName");
       status != kOk) {
     return status;
   }
   if (major == 9 && minor == 4) return kOk;
-  return fail(FLASHATTN_STATUS_NO_DEVICE, "device is %d, a %s of capability %d.%d; the kernels are for 9.4 (MI300)",
-              ordinal_, name_, major, minor);
+  return fail(FLASHATTN_STATUS_NO_DEVICE,
+              "device is %d, a %s of capability %d.%d; the kernels are for 9.4 (MI300)", ordinal_, name_,
+              major, minor);
 }
 
 void HipDevice::info(flashattn_handle_info_t *info) const {

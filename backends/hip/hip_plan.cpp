@@ -15,8 +15,8 @@ constexpr int32_t kCombineRows = kCombineThreads / 64;
 
 }  // namespace
 
-Status ReadyKernel::make(const DeviceRefs &device, const flashattn_problem_t &problem, const KernelEntry &entry,
-                         std::optional<ReadyKernel> *ready) {
+Status ReadyKernel::make(const DeviceRefs &device, const flashattn_problem_t &problem,
+                         const KernelEntry &entry, std::optional<ReadyKernel> *ready) {
   ReadyKernel made;
   made.entry_ = &entry;
   made.rule_ = gpu::make_split_rule(problem, entry.tile, int64_t{device.compute_units} * entry.resident);
@@ -27,7 +27,8 @@ Status ReadyKernel::make(const DeviceRefs &device, const flashattn_problem_t &pr
                 problem.num_splits, problem.max_batch, problem.max_seqlen_q);
   }
   const bool modified = (gpu::describe_call(problem, flashattn_call_t{}).flags & gpu::kModified) != 0;
-  if (Status status = device.modules.function(entry.image, modified ? entry.modified : entry.plain, &made.forward_);
+  if (Status status =
+          device.modules.function(entry.image, modified ? entry.modified : entry.plain, &made.forward_);
       status != kOk) {
     return status;
   }
@@ -36,22 +37,24 @@ Status ReadyKernel::make(const DeviceRefs &device, const flashattn_problem_t &pr
         status != kOk) {
       return status;
     }
-    made.workspace_size_ = gpu::carve_partials(nullptr, made.rule_.partial_rows, problem.head_dim_v, nullptr, nullptr);
+    made.workspace_size_ =
+        gpu::carve_partials(nullptr, made.rule_.partial_rows, problem.head_dim_v, nullptr, nullptr);
   }
   *ready = made;
   return kOk;
 }
 
-Status ReadyKernel::run(const DeviceRefs &device, const flashattn_problem_t &problem, const flashattn_call_t &call,
-                        void *workspace, HipStream stream) const {
+Status ReadyKernel::run(const DeviceRefs &device, const flashattn_problem_t &problem,
+                        const flashattn_call_t &call, void *workspace, HipStream stream) const {
   gpu::ForwardArgs args = gpu::describe_call(problem, call);
   gpu::cut_call(problem, call, entry_->tile, rule_, device.l2_bytes / 2, &args);
   if (args.splits > 1) {
-    gpu::carve_partials(workspace, args.partial_rows * args.splits, args.dim_v, &args.partial_o, &args.partial_lse);
+    gpu::carve_partials(workspace, args.partial_rows * args.splits, args.dim_v, &args.partial_o,
+                        &args.partial_lse);
   }
   if (args.blocks == 0) return kOk;  // every sequence is empty
-  if (Status status = launch(device.driver, forward_, args.blocks, most_blocks(entry_->tile), entry_->tile.threads,
-                             stream, args);
+  if (Status status = launch(device.driver, forward_, args.blocks, most_blocks(entry_->tile),
+                             entry_->tile.threads, stream, args);
       status != kOk || args.splits == 1) {
     return status;
   }
@@ -99,8 +102,8 @@ void HipPlan::info(flashattn_plan_info_t *info) const {
   info->backend = FLASHATTN_BACKEND_HIP;
   info->device = device_.ordinal;
   info->num_splits = first.rule().max_splits;
-  info->workspace_size =
-      std::max(fast_ ? fast_->workspace_size() : size_t{0}, generic_ ? generic_->workspace_size() : size_t{0});
+  info->workspace_size = std::max(fast_ ? fast_->workspace_size() : size_t{0},
+                                  generic_ ? generic_->workspace_size() : size_t{0});
   info->workspace_alignment = gpu::kWorkspaceAlignment;
   info->base_alignment = std::max(first.entry().alignment, 1);
   info->stride_alignment = info->base_alignment;
@@ -108,7 +111,8 @@ void HipPlan::info(flashattn_plan_info_t *info) const {
   info->batch_invariant = (problem_.flags & FLASHATTN_FLAG_BATCH_INVARIANT) != 0 ? 1 : 0;
   info->capturable = 1;
   std::snprintf(info->kernel, sizeof info->kernel, "%s", first.entry().name);
-  std::snprintf(info->generic_kernel, sizeof info->generic_kernel, "%s", generic_ ? generic_->entry().name : "");
+  std::snprintf(info->generic_kernel, sizeof info->generic_kernel, "%s",
+                generic_ ? generic_->entry().name : "");
 }
 
 Status HipPlan::run(const flashattn_call_t &call, void *workspace, void *stream) const {
@@ -117,7 +121,8 @@ Status HipPlan::run(const flashattn_call_t &call, void *workspace, void *stream)
     const char *field = gpu::misaligned_field(problem_, call, fast_->entry().alignment);
     if (field != nullptr && !generic_) {
       return fail(FLASHATTN_STATUS_UNSUPPORTED,
-                  "%s has a base or stride that is no multiple of %d bytes, which %s needs, and flags has REQUIRE_FAST",
+                  "%s has a base or stride that is no multiple of %d bytes, which %s needs, and flags has "
+                  "REQUIRE_FAST",
                   field, fast_->entry().alignment, fast_->entry().name);
     }
     if (field != nullptr) kernel = &*generic_;

@@ -61,7 +61,8 @@ class HipPlan final : public BackendPlan {
   Status run(const flashattn_call_t &call, void *workspace, void *stream) const override;
 
  private:
-  HipPlan(const DeviceRefs &device, const flashattn_problem_t &problem) : device_(device), problem_(problem) {}
+  HipPlan(const DeviceRefs &device, const flashattn_problem_t &problem)
+      : device_(device), problem_(problem) {}
   Status choose();
 
   DeviceRefs device_;

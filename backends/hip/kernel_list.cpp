@@ -53,9 +53,11 @@ void refuse(const KernelEntry &kernel, const flashattn_problem_t &problem, char 
   reason[0] = '\0';
   const int64_t group = problem.num_heads_q / problem.num_heads_kv;
   if (kernel.dtype != 0 && problem.dtype_q != kernel.dtype) {
-    std::snprintf(reason, size, "dtype_q is %s; it takes %s", dtype_name(problem.dtype_q), dtype_name(kernel.dtype));
+    std::snprintf(reason, size, "dtype_q is %s; it takes %s", dtype_name(problem.dtype_q),
+                  dtype_name(kernel.dtype));
   } else if (kernel.dtype != 0 && problem.dtype_kv != kernel.dtype) {
-    std::snprintf(reason, size, "dtype_kv is %s; it takes %s", dtype_name(problem.dtype_kv), dtype_name(kernel.dtype));
+    std::snprintf(reason, size, "dtype_kv is %s; it takes %s", dtype_name(problem.dtype_kv),
+                  dtype_name(kernel.dtype));
   } else if (problem.head_dim > kernel.head_dim) {
     std::snprintf(reason, size, "head_dim is %d; it takes at most %d", problem.head_dim, kernel.head_dim);
   } else if (problem.head_dim_v > kernel.head_dim) {
@@ -67,9 +69,10 @@ void refuse(const KernelEntry &kernel, const flashattn_problem_t &problem, char 
   } else if (kernel.generic && (problem.flags & FLASHATTN_FLAG_REQUIRE_FAST) != 0) {
     std::snprintf(reason, size, "flags has REQUIRE_FAST; it is the generic kernel");
   } else if (group * problem.max_seqlen_q > INT32_MAX) {
-    std::snprintf(reason, size,
-                  "max_seqlen_q is %d; with %lld query heads per KV head a sequence has more than 2^31 - 1 rows",
-                  problem.max_seqlen_q, static_cast<long long>(group));
+    std::snprintf(
+        reason, size,
+        "max_seqlen_q is %d; with %lld query heads per KV head a sequence has more than 2^31 - 1 rows",
+        problem.max_seqlen_q, static_cast<long long>(group));
   } else if (!kernel.generic) {
     const int64_t tiles = gpu::tiles_of(problem.max_seqlen_q, group, kernel.tile.rows);
     const int64_t most = most_blocks(kernel.tile) / std::max(problem.num_splits, 1);

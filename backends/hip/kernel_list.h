@@ -32,6 +32,8 @@ const KernelEntry &generic_kernel();
 void refuse(const KernelEntry &kernel, const flashattn_problem_t &problem, char *reason, size_t size);
 
 // The most blocks of a launch: work items of a grid's dimension are counted in 32 bits.
-inline int64_t most_blocks(const gpu::TileShape &tile) { return UINT32_MAX / tile.threads; }
+inline int64_t most_blocks(const gpu::TileShape &tile) {
+  return UINT32_MAX / tile.threads;
+}
 
 }  // namespace flashattn::hip

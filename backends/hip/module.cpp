@@ -15,7 +15,8 @@ Status Modules::load(const unsigned char *image, HipModule *module) {
     *module = found->second;
     return kOk;
   }
-  if (Status status = check(driver_, driver_.hipModuleLoadData(module, image), "hipModuleLoadData"); status != kOk) {
+  if (Status status = check(driver_, driver_.hipModuleLoadData(module, image), "hipModuleLoadData");
+      status != kOk) {
     return status;
   }
   modules_[image] = *module;
@@ -32,7 +33,8 @@ Status Modules::function(const unsigned char *image, const char *name, HipFuncti
   }
   HipModule module = nullptr;
   if (Status status = load(image, &module); status != kOk) return status;
-  if (Status status = check(driver_, driver_.hipModuleGetFunction(function, module, name), "hipModuleGetFunction");
+  if (Status status =
+          check(driver_, driver_.hipModuleGetFunction(function, module, name), "hipModuleGetFunction");
       status != kOk) {
     return status;
   }

@@ -39,10 +39,11 @@ Status launch(const HipDriver &driver, HipFunction function, int64_t blocks, int
               HipStream stream, const Args &args) {
   int64_t grid = std::min(blocks, most);
   void *parameters[] = {const_cast<Args *>(&args), &grid};
-  return check(driver,
-               driver.hipModuleLaunchKernel(function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(threads),
-                                            1, 1, 0, stream, parameters, nullptr),
-               "hipModuleLaunchKernel");
+  return check(
+      driver,
+      driver.hipModuleLaunchKernel(function, static_cast<unsigned>(grid), 1, 1,
+                                   static_cast<unsigned>(threads), 1, 1, 0, stream, parameters, nullptr),
+      "hipModuleLaunchKernel");
 }
 
 }  // namespace flashattn::hip

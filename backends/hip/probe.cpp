@@ -73,7 +73,8 @@ void describe_device(const HipDriver &driver, int32_t ordinal, flashattn_device_
   driver.hipDeviceGetAttribute(&info->capability_major, kCapabilityMajor, ordinal);
   driver.hipDeviceGetAttribute(&info->capability_minor, kCapabilityMinor, ordinal);
   driver.hipDeviceGetAttribute(&info->compute_units, kMultiprocessorCount, ordinal);
-  std::snprintf(info->features, sizeof info->features, "gfx%d%d", info->capability_major, info->capability_minor);
+  std::snprintf(info->features, sizeof info->features, "gfx%d%d", info->capability_major,
+                info->capability_minor);
 }
 
 }  // namespace flashattn::hip

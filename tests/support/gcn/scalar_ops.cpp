@@ -271,7 +271,8 @@ void add_logic64(OpcodeTable &t) {
     const uint32_t width = std::min(field >> 16 & 127, 64U);
     uint64_t value = read_scalar64(wave, in.operands[1]) >> (field & 63);
     if (width == 0) value = 0;
-    if (width > 0 && width < 64) value = static_cast<uint64_t>(static_cast<int64_t>(value << (64 - width)) >> (64 - width));
+    if (width > 0 && width < 64)
+      value = static_cast<uint64_t>(static_cast<int64_t>(value << (64 - width)) >> (64 - width));
     wave.set_pair(in.operands[0].first, value);
     wave.scc = value != 0;
   };

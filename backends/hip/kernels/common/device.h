@@ -19,8 +19,12 @@ namespace flashattn::hip {
 
 constexpr int kWaveLanes = 64;
 
-__device__ __forceinline__ int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
-__device__ __forceinline__ int64_t block_index() { return __builtin_amdgcn_workgroup_id_x(); }
+__device__ __forceinline__ int thread_index() {
+  return static_cast<int>(__builtin_amdgcn_workitem_id_x());
+}
+__device__ __forceinline__ int64_t block_index() {
+  return __builtin_amdgcn_workgroup_id_x();
+}
 
 // All threads of the block have done what stands before, in LDS too.
 __device__ __forceinline__ void block_barrier() {
@@ -29,7 +33,9 @@ __device__ __forceinline__ void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-__device__ __forceinline__ bool any_in_wave(bool condition) { return __builtin_amdgcn_ballot_w64(condition) != 0; }
+__device__ __forceinline__ bool any_in_wave(bool condition) {
+  return __builtin_amdgcn_ballot_w64(condition) != 0;
+}
 
 // The value of another lane of the wave.
 __device__ __forceinline__ float from_lane(float value, int lane) {

@@ -35,8 +35,8 @@ __device__ __forceinline__ RowResult finish_tile_row(const ForwardArgs &args, co
   return finish_row_with_sink(m, sum, per_head_at(args.sinks, s, head));
 }
 
-__device__ __forceinline__ void store_lse(const ForwardArgs &args, const Sequence &s, int32_t split, PackedRow row,
-                                          float lse) {
+__device__ __forceinline__ void store_lse(const ForwardArgs &args, const Sequence &s, int32_t split,
+                                          PackedRow row, float lse) {
   if (args.splits > 1) {
     args.partial_lse[split * args.partial_rows + partial_row(args, s, row.i, row.head)] = lse;
   } else if (args.lse.data != nullptr) {

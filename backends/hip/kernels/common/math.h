@@ -9,14 +9,22 @@ namespace flashattn::hip {
 constexpr float kLog2E = 1.44269504088896341F;
 constexpr float kInfinity = __builtin_inff();
 
-__device__ __forceinline__ float max_of(float a, float b) { return __builtin_fmaxf(a, b); }
+__device__ __forceinline__ float max_of(float a, float b) {
+  return __builtin_fmaxf(a, b);
+}
 
 // 2^x, one instruction: 1 ulp, results below 2^-126 are 0 (CDNA3 ISA, V_EXP_F32).
-__device__ __forceinline__ float exp2_fast(float x) { return __builtin_amdgcn_exp2f(x); }
+__device__ __forceinline__ float exp2_fast(float x) {
+  return __builtin_amdgcn_exp2f(x);
+}
 
 // e^x and ln x as the compiler expands them, to about 1 ulp.
-__device__ __forceinline__ float exp_of(float x) { return __builtin_expf(x); }
-__device__ __forceinline__ float log_of(float x) { return __builtin_logf(x); }
+__device__ __forceinline__ float exp_of(float x) {
+  return __builtin_expf(x);
+}
+__device__ __forceinline__ float log_of(float x) {
+  return __builtin_logf(x);
+}
 
 // tanh x to about 3 ulp: the Taylor series near 0, where 1 - 2 / (e^2x + 1) cancels.
 __device__ __forceinline__ float tanh_of(float x) {

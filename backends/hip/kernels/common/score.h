@@ -14,7 +14,8 @@ struct RowModifier {
   float slope;
 };
 
-__device__ __forceinline__ RowModifier row_modifier(const ForwardArgs &args, const Sequence &s, PackedRow row) {
+__device__ __forceinline__ RowModifier row_modifier(const ForwardArgs &args, const Sequence &s,
+                                                    PackedRow row) {
   RowModifier modifier{};
   if ((args.flags & gpu::kBias) != 0) {
     modifier.bias = s.batch * args.bias.stride_batch + row.head * args.bias.stride_head +
@@ -26,8 +27,8 @@ __device__ __forceinline__ RowModifier row_modifier(const ForwardArgs &args, con
 }
 
 // j < n_k. A hidden key of a boolean mask scores -inf.
-__device__ __forceinline__ float modified_score(const ForwardArgs &args, const RowModifier &row, float product,
-                                                int32_t j) {
+__device__ __forceinline__ float modified_score(const ForwardArgs &args, const RowModifier &row,
+                                                float product, int32_t j) {
   float score = args.scale * product;
   if ((args.flags & gpu::kSoftcap) != 0) score = args.softcap * tanh_of(score / args.softcap);
   if ((args.flags & gpu::kAlibi) != 0) {

@@ -3,9 +3,8 @@
 // Lengths are read here, on the device. A sequence that breaks a rule is not valid and writes nothing.
 #pragma once
 
-#include "backends/hip/kernels/common/device.h"
-
 #include "backends/gpu/args.h"
+#include "backends/hip/kernels/common/device.h"
 
 namespace flashattn::hip {
 

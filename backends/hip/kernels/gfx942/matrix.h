@@ -14,8 +14,8 @@ using Dwords4 = uint32_t __attribute__((ext_vector_type(4)));
 struct F16 {
   using Operand = _Float16 __attribute__((ext_vector_type(4)));
   static __device__ __forceinline__ Accumulator multiply_add(Dwords2 a, Dwords2 b, Accumulator c) {
-    return __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_bit_cast(Operand, a), __builtin_bit_cast(Operand, b), c, 0,
-                                                0, 0);
+    return __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_bit_cast(Operand, a),
+                                                __builtin_bit_cast(Operand, b), c, 0, 0, 0);
   }
   // Round to nearest even.
   static __device__ __forceinline__ uint32_t pack(float low, float high) {
@@ -26,8 +26,8 @@ struct F16 {
 struct Bf16 {
   using Operand = short __attribute__((ext_vector_type(4)));
   static __device__ __forceinline__ Accumulator multiply_add(Dwords2 a, Dwords2 b, Accumulator c) {
-    return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(__builtin_bit_cast(Operand, a), __builtin_bit_cast(Operand, b), c,
-                                                    0, 0, 0);
+    return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(__builtin_bit_cast(Operand, a),
+                                                    __builtin_bit_cast(Operand, b), c, 0, 0, 0);
   }
   // Round to nearest even, for numbers: weights of the softmax, whose NaNs travel in its sum.
   static __device__ __forceinline__ uint32_t pack(float low, float high) {

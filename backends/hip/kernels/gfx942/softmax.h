@@ -43,8 +43,8 @@ struct Softmax {
       for (int b = 0; b < kTiles; ++b) {
 #pragma unroll
         for (int r = 0; r < 16; ++r) {
-          const float power = exact ? (scores[b][r] - reference) * factor
-                                    : __builtin_fmaf(scores[b][r], factor, -scaled);
+          const float power =
+              exact ? (scores[b][r] - reference) * factor : __builtin_fmaf(scores[b][r], factor, -scaled);
           scores[b][r] = exp2_fast(power);
           added += scores[b][r];
         }
@@ -63,7 +63,9 @@ struct Softmax {
     return rescale;
   }
 
-  __device__ __forceinline__ float total() const { return sum + other_half(sum); }
+  __device__ __forceinline__ float total() const {
+    return sum + other_half(sum);
+  }
 };
 
 }  // namespace flashattn::hip
