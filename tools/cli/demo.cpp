@@ -2,6 +2,7 @@
 // flashattn demo: a model's captured layers, one line each: error, time, memory not used.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -73,7 +74,7 @@ void print_row(const std::vector<std::string> &cells) {
 }
 
 std::string factor_text(double factor) {
-  const auto tenths = static_cast<int64_t>(factor * 10 + 0.5);
+  const auto tenths = std::llround(factor * 10);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + "x";
 }
 
