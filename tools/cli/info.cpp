@@ -134,7 +134,9 @@ void add_info_command(CLI::App &app, Action *action) {
   command->callback([=] {
     *action = [=] {
       std::vector<BackendReport> reports;
-      for (int32_t i = 0; i < flashattn_backend_count(); ++i) reports.push_back(look_at(i));
+      const int32_t count = flashattn_backend_count();
+      reports.reserve(static_cast<size_t>(count));
+      for (int32_t i = 0; i < count; ++i) reports.push_back(look_at(i));
       *json ? print_json(reports) : print_text(reports);
       return kExitOk;
     };
