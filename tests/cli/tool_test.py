@@ -451,6 +451,47 @@ class ToolTest(unittest.TestCase):
         self.assertIn("abacus", self.tool("run", "-i", self.path("qkv.safetensors"), "--check", code=2,
                                           env=environment).stderr)
 
+    # -- bench
+
+    def test_bench_measures_every_case_of_its_lists(self):
+        done = self.tool("bench", "--backend", "cpu", "--threads", "1,2", "--seqlen", "16,48", "--head-dim", 8, "--dtype",
+                         "f32,bf16", "--heads", 4, "--heads-kv", 2, "--seconds", 0, "--rounds", 1, "--json", "--progress")
+        report = json.loads(done.stdout)
+        self.assertEqual(report["backend"], "cpu")
+        self.assertEqual({(row["threads"], row["dtype"], row["seqlen_q"], row["causal"]) for row in report["rows"]},
+                         {(t, d, s, c) for t in (1, 2) for d in ("f32", "bf16") for s in (16, 48) for c in (False, True)})
+        self.assertEqual(len(done.stderr.splitlines()), 16)
+        self.assertIn("[16/16] bf16 1x4/2x48x8, causal", done.stderr)
+        for row in report["rows"]:
+            seconds, pairs = row["seconds"], row["seqlen_q"] ** 2
+            pairs = (pairs + row["seqlen_q"]) / 2 if row["causal"] else pairs
+            self.assertIn("fwd_cpu_", row["kernel"])
+            self.assertGreater(seconds["samples"], 1)
+            self.assertTrue(0 < seconds["lower_quartile"] <= seconds["median"] <= seconds["upper_quartile"])
+            self.assertAlmostEqual(row["flop_per_second"] * seconds["median"], 2 * 16 * 4 * pairs, delta=1)
+
+    def test_bench_features_reach_the_library_and_the_report(self):
+        options = ("bench", "--backend", "cpu", "--seqlen", 32, "--seqlen-q", 8, "--head-dim", 16, "--head-dim-v", 8,
+                   "--dtype", "f16", "--dtype-kv", "f32", "--mask", "causal", "--window", "7,0", "--softcap", 5, "--alibi",
+                   "--sinks", "--bias", "u8", "--num-splits", 2, "--kernel", "fwd_cpu_scalar", "--seconds", 0)
+        row, = json.loads(self.tool(*options, "--json").stdout)["rows"]
+        self.assertEqual(row["case"], "f16/f32 1x4x8/32x16/8, causal, window 7,0, softcap, alibi, sinks, bias u8")
+        self.assertEqual((row["kernel"], row["num_splits"], row["window"], row["bias"]),
+                         ("fwd_cpu_scalar", 2, [7, 0], "u8"))
+        text = self.tool(*options).stdout
+        for part in ("fwd_cpu_scalar, up to 2 splits", row["case"], "+-", "FLOP/s", "cpu 0: "):
+            self.assertIn(part, text)
+
+    def test_bench_says_why_a_case_was_refused_and_goes_on(self):
+        options = ("bench", "--backend", "cpu", "--seqlen", 16, "--dtype", "f32", "--mask", "full", "--seconds", 0)
+        done = self.tool(*options, "--head-dim", "600,16", "--json")
+        refused, row = json.loads(done.stdout)["rows"]
+        self.assertIn("head_dim is 600", refused["refused"])
+        self.assertGreater(row["seconds"]["median"], 0)
+        self.assertIn("no case could be run", self.tool(*options, "--head-dim", 600, code=1).stderr)
+        for wrong in (("--seqlen", 0), ("--dtype", "f8"), ("--mask", "some"), ("--threads", -1), ("--rounds", 0)):
+            self.refused(str(wrong[1]), "bench", *wrong)
+
     # -- the captured tensors
 
     def test_captured_tensors_are_those_the_sums_were_made_of(self):
