@@ -492,6 +492,35 @@ class ToolTest(unittest.TestCase):
         for wrong in (("--seqlen", 0), ("--dtype", "f8"), ("--mask", "some"), ("--threads", -1), ("--rounds", 0)):
             self.refused(str(wrong[1]), "bench", *wrong)
 
+    # -- ladder
+
+    def test_ladder_counts_what_each_rung_stores(self):
+        done = self.tool("ladder", "--seqlen", "64,128", "--head-dim", 16, "--threads", 2, "--seconds", 0, "--json",
+                         "--progress")
+        report = json.loads(done.stdout)
+        self.assertEqual(done.stderr.splitlines(), ["[1/2] n = 64", "[2/2] n = 128"])
+        self.assertEqual((report["threads"], report["head_dim"], report["causal"]), (2, 16, True))
+        small, large = ({step["rung"]: step for step in size["rungs"]} for size in report["sizes"])
+        self.assertEqual(list(large), ["naive", "blocked", "fused", "flash", "library"])
+        stored = {rung: (small[rung]["intermediate_bytes"], large[rung]["intermediate_bytes"]) for rung in large}
+        self.assertEqual(stored["naive"], (2 * 64 * 64 * 4, 2 * 128 * 128 * 4))
+        self.assertEqual(stored["fused"], (2 * 64 * 4, 2 * 128 * 4))
+        self.assertEqual(stored["flash"][0], stored["flash"][1])
+        self.assertEqual(report["sizes"][1]["o_bytes"], 128 * 16 * 4)
+        for step in large.values():
+            self.assertGreater(step["seconds"]["median"], 0)
+            self.assertLess(step["difference_to_library"], 1e-4)
+
+    def test_ladder_refuses_what_the_memory_or_the_patience_does_not_allow(self):
+        text = self.tool("ladder", "--seqlen", "64,256", "--head-dim", 16, "--seconds", 0, "--memory", 0.25).stdout
+        self.assertIn("naive    refused: scores and probabilities take 512.00 KiB; 256.00 KiB of memory are allowed (--memory)",
+                      text)
+        self.assertIn("flash ", text)
+        text = self.tool("ladder", "--seqlen", "64,256", "--seconds", 0, "--longest", 1e-9).stdout
+        self.assertIn("naive    refused: would take about ", text)
+        for wrong in (("--seqlen", 0), ("--head-dim", 513), ("--memory", -1), ("--threads", 0)):
+            self.refused(str(wrong[1]), "ladder", *wrong)
+
     # -- the captured tensors
 
     def test_captured_tensors_are_those_the_sums_were_made_of(self):

@@ -14,5 +14,6 @@ void add_info_command(CLI::App &app, Action *action);
 void add_run_command(CLI::App &app, Action *action);
 void add_demo_command(CLI::App &app, Action *action);
 void add_bench_command(CLI::App &app, Action *action);
+void add_ladder_command(CLI::App &app, Action *action);
 
 }  // namespace flashattn::cli
