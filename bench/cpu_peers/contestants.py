@@ -2,6 +2,7 @@
 """What is compared: each class computes one case into its own output, `run` once, `o` as [batch, rows, heads, dim] f32."""
 
 import ctypes as c
+import os
 import pathlib
 import sys
 
@@ -144,16 +145,22 @@ def sgemm_torch(n):
 
 def sgemm_openblas(n, threads):
     """None where libopenblas is not installed."""
+    # Its threads spin after a product, for longer than a whole contestant may take, on the core that is the next one's.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # log2 of cycles, read when it is loaded
     try:
         blas = c.CDLL("libopenblas.so.0")
     except OSError:
         return None
     blas.openblas_set_num_threads(threads)
-    a, b, out = torch.rand(n, n), torch.rand(n, n), torch.empty(n, n)
+    matrices = torch.rand(3, n, n)
     row_major, no_transpose = 101, 111
-    pointers = [c.c_void_p(x.data_ptr()) for x in (a, b, out)]
-    return lambda: blas.cblas_sgemm(row_major, no_transpose, no_transpose, n, n, n, c.c_float(1), pointers[0], n,
-                                    pointers[1], n, c.c_float(0), pointers[2], n)
+    blas.cblas_sgemm.argtypes = ([c.c_int] * 6 + [c.c_float] + [c.c_void_p, c.c_int] * 2 + [c.c_float, c.c_void_p, c.c_int])
+
+    def run():
+        a, b, out = (matrices[i].data_ptr() for i in range(3))
+        blas.cblas_sgemm(row_major, no_transpose, no_transpose, n, n, n, 1, a, n, b, n, 0, out, n)
+
+    return run
 
 
 def read_memory(gib=1):

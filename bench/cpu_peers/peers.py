@@ -19,7 +19,8 @@ import torch
 import contestants
 
 SGEMM = 2048
-PAUSE = 0.01  # seconds; a thread pool that spins for work has given up by then
+TURN = 0.05  # seconds of work a turn has at least
+PAUSE = 0.03  # seconds; a thread pool that spins for work has given up by then
 
 
 def make_cases():
@@ -81,13 +82,21 @@ def measure(case, attention, limits, rounds):
     """attention and limits: name -> (run, work)."""
     everyone = {**attention, **limits}
     seconds = {name: [] for name in everyone}
-    for number in range(rounds + 1):
+    repeats = {}
+    for name, (run, _) in everyone.items():
+        run()  # pays for page faults
+        begin = time.perf_counter()
+        run()
+        repeats[name] = max(1, round(TURN / (time.perf_counter() - begin)))
+    for _ in range(rounds):
         for name in random.sample(sorted(everyone), len(everyone)):
+            run = everyone[name][0]
             time.sleep(PAUSE)
+            run()  # wakes the threads and warms the caches
             begin = time.perf_counter()
-            everyone[name][0]()
-            if number > 0:  # the first round warms up
-                seconds[name].append(time.perf_counter() - begin)
+            for _ in range(repeats[name]):
+                run()
+            seconds[name].append((time.perf_counter() - begin) / repeats[name])
     result = dict(case)
     result["runs"] = [{"name": name, **summary(seconds[name], everyone[name][1])} for name in attention]
     result["limits"] = [{"name": name, **summary(seconds[name], everyone[name][1])} for name in limits]
