@@ -523,6 +523,7 @@ uint16_t float_to_half(float value) {
   if (std::isnan(value)) return 0x7fff;
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const float size = std::fabs(value);
+  if (size == 0.0F) return sign;
   if (size >= 65520.0F) return sign | 0x7c00;
   int exponent = 0;
   std::frexp(size, &exponent);
