@@ -57,13 +57,16 @@ constexpr size_t kGraphCompute = offsetof(ggml_backend_i, graph_compute) / sizeo
 static_assert((kLength == 13 && kGraphCompute == 10) || (kLength == 14 && kGraphCompute == 10) ||
                   (kLength == 16 && kGraphCompute == 12),
               "a table of another length");
-static_assert(sizeof(ggml_backend) == (3 + kLength) * sizeof(void *), "device and context, and nothing after them");
+static_assert(sizeof(ggml_backend) == (3 + kLength) * sizeof(void *),
+              "device and context, and nothing after them");
 
 static_assert(GGML_BACKEND_API_VERSION == 1 || GGML_BACKEND_API_VERSION == 2, "api_version");
 static_assert(GGML_BACKEND_DEVICE_TYPE_ACCEL == (GGML_BACKEND_API_VERSION == 1 ? 2 : 3), "ACCEL");
-static_assert(GGML_TYPE_F32 == ours::kTypeF32 && GGML_TYPE_F16 == ours::kTypeF16 && GGML_TYPE_BF16 == ours::kTypeBf16,
+static_assert(GGML_TYPE_F32 == ours::kTypeF32 && GGML_TYPE_F16 == ours::kTypeF16 &&
+                  GGML_TYPE_BF16 == ours::kTypeBf16,
               "types");
-static_assert(GGML_STATUS_FAILED == ours::kStatusFailed && GGML_STATUS_SUCCESS == ours::kStatusSuccess, "status");
+static_assert(GGML_STATUS_FAILED == ours::kStatusFailed && GGML_STATUS_SUCCESS == ours::kStatusSuccess,
+              "status");
 static_assert(GGML_LOG_LEVEL_INFO == ours::kLogInfo && GGML_LOG_LEVEL_WARN == ours::kLogWarn &&
                   GGML_LOG_LEVEL_ERROR == ours::kLogError,
               "log levels");
