@@ -279,10 +279,10 @@ def text_is_utf8_whatever_the_tokens(probe):
 @check
 def questions_at_once_get_the_answers_they_get_alone(probe):
     questions = ["Name a fruit.", "Count to five.", "What is rain?", "Say hello."]
-    # Few tokens: an engine may multiply larger batches by other kernels, and what is nearly a tie then turns.
-    alone = [text_of(probe.chat(question, max_tokens=4)) for question in questions]
+    # One token: an engine may multiply larger batches by other kernels, and what is nearly a tie then turns.
+    alone = [text_of(probe.chat(question, max_tokens=1)) for question in questions]
     with concurrent.futures.ThreadPoolExecutor(len(questions)) as pool:
-        together = list(pool.map(lambda question: text_of(probe.chat(question, max_tokens=4)), questions))
+        together = list(pool.map(lambda question: text_of(probe.chat(question, max_tokens=1)), questions))
     expect(alone == together, f"alone {alone}, together {together}")
 
 
