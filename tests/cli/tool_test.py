@@ -352,6 +352,9 @@ class ToolTest(unittest.TestCase):
         self.refused("--threads", *good, "--check", "--threads", "99999999999999999999")
         self.refused("--softcap", *good, "--check", "--softcap", "much")
         self.refused("softcap", *good, "--check", "--softcap", "-1")
+        for zero in ("0", "1e-46"):
+            self.refused(f"--scale: is {zero}, which is 0 in f32", *good, "--check", "--scale", zero)
+            self.refused(f"--softcap: is {zero}, which is 0 in f32", *good, "--check", "--softcap", zero)
         self.refused("softmax_scale", *good, "--check", "--scale", "inf")
         self.refused("window_left", *good, "--check", "--window", "-2,0")
         self.refused("num_splits", *good, "--check", "--num-splits", "257")
