@@ -9,7 +9,7 @@ import platform
 import shutil
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -40,12 +40,15 @@ class BuildPy(build_py):
 class BdistWheel(bdist_wheel):
     """Any Python 3, no ABI, one platform: the library is opened with ctypes."""
 
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
-
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", f"{PLATFORM}_{platform.machine()}"
 
 
-setup(cmdclass={"build_py": BuildPy, "bdist_wheel": BdistWheel})
+class PlatformDistribution(Distribution):
+    """Installs for one platform although nothing is compiled."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+setup(distclass=PlatformDistribution, cmdclass={"build_py": BuildPy, "bdist_wheel": BdistWheel})

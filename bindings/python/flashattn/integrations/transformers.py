@@ -8,7 +8,11 @@
 
 Prefill, decoding with any cache, padding, grouped heads, sliding windows, softcap (Gemma 2) and sinks (gpt-oss) go
 through the library. transformers writes windows, chunks and padding into a boolean mask, and leaves the mask out where
-causality is all there is; both are taken without a copy.
+causality is all there is; both are taken without a copy. Packed sequences (vision towers) go through as ragged calls.
+
+transformers treats every name with "flash" in it as a FlashAttention package: chunked attention (Llama 4) is refused, and
+a model that lists the packages it accepts (gpt-oss) takes one of those instead. ``register("exact")`` gives the same
+attention a name without these rules.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import modeling_flash_attention_utils as flash_utils
 from transformers.masking_utils import sdpa_mask
 
 from .. import torch as flashattn_torch
@@ -38,6 +43,10 @@ def attention_forward(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     position_bias: Tensor | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    cu_seq_lens_k: Tensor | None = None,
+    max_length_q: int | None = None,
+    max_length_k: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls in every layer.
@@ -45,6 +54,7 @@ def attention_forward(
     query: ``[batch, heads, seqlen_q, head_dim]``; key, value: ``[batch, heads_kv, seqlen_kv, dim]``.
     attention_mask: boolean or additive, ``[batch, 1 or heads, seqlen_q, seqlen_kv]``; None is causal (or all, for
     one query or a module that is not causal). s_aux: sinks, one per head. position_bias: added to the scores.
+    cu_seq_lens_q, cu_seq_lens_k: with batch 1 and no mask, the sequences that are packed into it.
     Returns ``[batch, seqlen_q, heads, head_dim_v]`` and no probabilities, which are never stored.
     """
     if dropout:
@@ -52,6 +62,19 @@ def attention_forward(
     seqlen_q, seqlen_kv = query.shape[2], key.shape[2]
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
+    if attention_mask is None and cu_seq_lens_q is not None and cu_seq_lens_k is not None:
+        if softcap is not None or s_aux is not None or position_bias is not None or query.shape[0] != 1:
+            raise UnsupportedError("packed sequences take neither softcap, sinks nor a bias here, and batch 1 only")
+        packed = flashattn_torch.flash_attn_varlen_func(
+            *(x.squeeze(0).transpose(0, 1) for x in (query, key, value)),
+            cu_seq_lens_q,
+            cu_seq_lens_k,
+            seqlen_q if max_length_q is None else int(max_length_q),
+            seqlen_kv if max_length_k is None else int(max_length_k),
+            softmax_scale=scaling,
+            causal=is_causal,
+        )
+        return packed.unsqueeze(0), None
     causal = seqlen_q > 1 and attention_mask is None and is_causal
     if attention_mask is not None:
         attention_mask = attention_mask[..., :seqlen_kv]
@@ -86,3 +109,30 @@ def register(name: str = NAME) -> None:
     """Makes ``attn_implementation=name`` known to transformers, with the masks it needs."""
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, sdpa_mask)
+    if "flash" in name:
+        _name_the_package(name)
+
+
+def _name_the_package(name: str) -> None:
+    """transformers imports the functions of whatever "flash" name a model is given, and knows no way to add one:
+    its import function is given an answer for ours."""
+    if name in _packages:
+        return
+    others = flash_utils._lazy_imports
+
+    def lazy_imports(implementation: str | None, *arguments: Any, **named: Any) -> Any:
+        if implementation != name:
+            return others(implementation, *arguments, **named)
+        return (
+            flashattn_torch.flash_attn_func,
+            flashattn_torch.flash_attn_varlen_func,
+            None,
+            flash_utils._pad_input,
+            flash_utils._unpad_input,
+        )
+
+    flash_utils._lazy_imports = lazy_imports
+    _packages.add(name)
+
+
+_packages: set[str] = set()
