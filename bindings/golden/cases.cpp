@@ -230,7 +230,7 @@ std::vector<WrongCase> wrong_cases() {
       {paged("wrong_seqused_kv", FLASHATTN_LAYOUT_PAGED), [](PreparedCall &p) { p.seqused_kv()[0] = 13; },
        kData, "seqused_kv[0] is 13"},
       {paged("wrong_page", FLASHATTN_LAYOUT_PAGED), [](PreparedCall &p) { p.page_table()[1] = 99; }, kData,
-       "page_table[0][1] is 99"},
+       "page_table[1] is 99"},
   };
 }
 
