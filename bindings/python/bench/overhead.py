@@ -21,10 +21,11 @@ import flashattn
 from flashattn import _core, _library
 
 
-def least(call: Callable[[], object], runs: int = 4000, calls: int = 20) -> float:
-    """Microseconds per call in the fastest of ``runs`` runs."""
+def least(call: Callable[[], object], seconds: float = 1.0, calls: int = 20) -> float:
+    """Microseconds per call in the fastest of the runs that fit into ``seconds``."""
     best = float("inf")
-    for _ in range(runs):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
         began = time.perf_counter_ns()
         for _ in range(calls):
             call()

@@ -39,10 +39,10 @@ MODELS: dict[str, Any] = {
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL)),
     "mistral window": lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**SMALL, sliding_window=8)),
     "gemma2 window": lambda: transformers.Gemma2ForCausalLM(
-        transformers.Gemma2Config(**SMALL, sliding_window=8, attn_logit_softcapping=None, query_pre_attn_scalar=16)
+        transformers.Gemma2Config(**SMALL, tie_word_embeddings=False, sliding_window=8, attn_logit_softcapping=None, query_pre_attn_scalar=16)
     ),
     "gemma2 softcap": lambda: transformers.Gemma2ForCausalLM(
-        transformers.Gemma2Config(**SMALL, sliding_window=8, attn_logit_softcapping=3.0, query_pre_attn_scalar=16)
+        transformers.Gemma2Config(**SMALL, tie_word_embeddings=False, sliding_window=8, attn_logit_softcapping=3.0, query_pre_attn_scalar=16)
     ),
     "gpt_oss sinks": gpt_oss,
 }

@@ -65,8 +65,11 @@ def attention_forward(
     if attention_mask is None and cu_seq_lens_q is not None and cu_seq_lens_k is not None:
         if softcap is not None or s_aux is not None or position_bias is not None or query.shape[0] != 1:
             raise UnsupportedError("packed sequences take neither softcap, sinks nor a bias here, and batch 1 only")
+        query, key, value = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
         packed = flashattn_torch.flash_attn_varlen_func(
-            *(x.squeeze(0).transpose(0, 1) for x in (query, key, value)),
+            query,
+            key,
+            value,
             cu_seq_lens_q,
             cu_seq_lens_k,
             seqlen_q if max_length_q is None else int(max_length_q),
