@@ -13,6 +13,10 @@ causality is all there is; both are taken without a copy. Packed sequences (visi
 transformers treats every name with "flash" in it as a FlashAttention package: chunked attention (Llama 4) is refused, and
 a model that lists the packages it accepts (gpt-oss) takes one of those instead. ``register("exact")`` gives the same
 attention a name without these rules.
+
+    python -m flashattn.integrations.transformers serve --attn-implementation flashattn ...
+
+is the command ``transformers``, with the registration done first.
 """
 
 from __future__ import annotations
@@ -139,3 +143,15 @@ def _name_the_package(name: str) -> None:
 
 
 _packages: set[str] = set()
+
+
+def main() -> None:
+    """The command ``transformers``, with ``flashattn`` registered."""
+    from transformers.cli.transformers import app
+
+    register()
+    app()
+
+
+if __name__ == "__main__":
+    main()
