@@ -7,7 +7,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/flashattn)
 file(RELATIVE_PATH FLASHATTN_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" FLASHATTN_PC_PREFIX "${FLASHATTN_PC_PREFIX}")
 
-install(FILES include/flashattn.h TYPE INCLUDE)
+install(FILES include/flashattn.h bindings/cpp/flashattn.hpp TYPE INCLUDE)
 install(TARGETS flashattn_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${static_archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES LICENSE TYPE DOC)

@@ -335,9 +335,9 @@ typedef struct flashattn_problem {
   int64_t max_total_kv;  /**< ragged KV: rows of the buffer, at most */
   int64_t max_pages;     /**< paged KV: pages in the pool, at most */
   uint64_t features;     /**< FLASHATTN_FEATURE_* */
-  uint64_t flags;        /**< FLASHATTN_FLAG_*. BATCH_INVARIANT: kernel, tile and KV chunks depend on the dtypes,
-                              heads, dims and features only, so that a row's bits never depend on batch, n_q,
-                              n_k or threads; num_splits must then be 0 */
+  uint64_t flags;        /**< FLASHATTN_FLAG_*. BATCH_INVARIANT: kernel, key tile and KV chunks depend on the
+                              dtypes, heads, dims and features only, so that a row's bits never depend on
+                              batch, n_q, n_k or threads; num_splits must then be 0 */
   float softmax_scale;   /**< finite; 0 = 1/sqrt(head_dim) */
   float softcap;         /**< 0 = off; else finite and > 0 */
   int32_t causal;        /**< 0 or 1 */

@@ -112,19 +112,26 @@ Status check_tensors(const flashattn_problem_t &problem, const flashattn_call_t 
 
 // In place is the overlap a host can see; others are the caller's duty.
 Status check_outputs_apart(const flashattn_call_t &call) {
-  const struct {
+  struct Named {
     const char *name;
     const void *data;
-  } inputs[] = {
-      {"q.data", call.q.data}, {"k.data", call.k.data}, {"v.data", call.v.data}, {"lse.data", call.lse.data}};
-  if (call.o.data == nullptr) return kOk;
-  for (const auto &input : inputs) {
-    if (input.data == call.o.data) {
-      return fail(FLASHATTN_STATUS_INVALID_ARGUMENT,
-                  "o.data is %p; it must not overlap %s, which is the same", call.o.data, input.name);
-    }
+  };
+  const Named o = {"o.data", call.o.data};
+  const Named lse = {"lse.data", call.lse.data};
+  const Named inputs[] = {{"q.data", call.q.data},
+                          {"k.data", call.k.data},
+                          {"v.data", call.v.data},
+                          {"bias.data", call.bias.data}};
+  const auto apart = [](const Named &output, const Named &other) {
+    if (output.data == nullptr || output.data != other.data) return kOk;
+    return fail(FLASHATTN_STATUS_INVALID_ARGUMENT, "%s is %p; it must not overlap %s, which is the same",
+                output.name, output.data, other.name);
+  };
+  for (const Named &input : inputs) {
+    if (Status status = apart(o, input); status != kOk) return status;
+    if (Status status = apart(lse, input); status != kOk) return status;
   }
-  return kOk;
+  return apart(o, lse);
 }
 
 // ------------------------------------------------------------------------------- lengths and page tables ---

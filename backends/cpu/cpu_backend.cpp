@@ -133,6 +133,8 @@ class CpuDevice final : public BackendDevice {
                     cpu::dtype_name(dtype));
       }
     }
+    // No plan need have been made on this handle.
+    if (const Status started = workers_.start(); started != kOk) return started;
     cpu::combine(args, &workers_);
     return kOk;
   }

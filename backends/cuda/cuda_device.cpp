@@ -101,6 +101,7 @@ Status CudaDevice::read_traits() {
   }
   traits_.l2_bytes = l2;
   traits_.capability = major * 10 + minor;
+  traits_.tensor_maps = driver_.cuTensorMapEncodeTiled != nullptr;
   if (Status status =
           check(driver_, driver_.cuDeviceGetName(name_, sizeof name_, device_), "cuDeviceGetName");
       status != kOk) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/hopper.h"
 #include "backends/cuda/images.h"
 #include "backends/cuda/launch.h"
 
@@ -21,6 +22,11 @@ Status ReadyKernel::make(const DeviceRefs &device, const flashattn_problem_t &pr
                          const KernelEntry &entry, std::optional<ReadyKernel> *ready) {
   ReadyKernel made;
   made.entry_ = &entry;
+  if (entry.family == Family::kHopper) {
+    made.rule_.max_splits = 1;
+    *ready = made;
+    return device.modules.function(entry.image, entry.plain, entry.tile.shared_bytes, &(*ready)->forward_);
+  }
   made.rule_ =
       gpu::make_split_rule(problem, entry.tile, int64_t{device.traits.multiprocessors} * entry.resident);
   const int64_t row_bytes = (int64_t{problem.head_dim_v} + 1) * static_cast<int64_t>(sizeof(float));
@@ -49,7 +55,11 @@ Status ReadyKernel::make(const DeviceRefs &device, const flashattn_problem_t &pr
 }
 
 Status ReadyKernel::run(const DeviceRefs &device, const flashattn_problem_t &problem,
-                        const flashattn_call_t &call, void *workspace, CuStream stream) const {
+                        const flashattn_call_t &call, void *workspace, CuStream stream,
+                        const char **unfit) const {
+  *unfit = gpu::misaligned_field(problem, call, std::max(entry_->alignment, 1));
+  if (*unfit != nullptr) return kOk;
+  if (entry_->family == Family::kHopper) return run_hopper(device, problem, call, workspace, stream, unfit);
   gpu::ForwardArgs args = gpu::describe_call(problem, call);
   gpu::cut_call(problem, call, entry_->tile, rule_, device.traits.l2_bytes / 2, &args);
   if (args.splits > 1) {
@@ -69,6 +79,18 @@ Status ReadyKernel::run(const DeviceRefs &device, const flashattn_problem_t &pro
   return launch(device.driver, combine_, blocks, kCombineThreads, 0, stream, args);
 }
 
+// One block a multiprocessor, which draws its tiles from the counter.
+Status ReadyKernel::run_hopper(const DeviceRefs &device, const flashattn_problem_t &problem,
+                               const flashattn_call_t &call, void *workspace, CuStream stream,
+                               const char **unfit) const {
+  if (call.batch == 0 || call.seqlen_q == 0) return kOk;
+  sm90::FwdParams params;
+  *unfit = describe_hopper_call(device.driver, *entry_, problem, call, workspace, &params);
+  if (*unfit != nullptr) return kOk;
+  return launch(device.driver, forward_, std::min(params.total_tiles, device.traits.multiprocessors),
+                entry_->tile.threads, entry_->tile.shared_bytes, stream, params);
+}
+
 Status CudaPlan::make(const DeviceRefs &device, const flashattn_problem_t &problem,
                       std::unique_ptr<BackendPlan> *plan) {
   std::unique_ptr<CudaPlan> made(new CudaPlan(device, problem));
@@ -85,6 +107,8 @@ Status CudaPlan::choose() {
     if (problem_.kernel[0] != '\0' && std::strcmp(problem_.kernel, entry.name) != 0) continue;
     char reason[256];
     refuse(entry, problem_, device_.traits, reason, sizeof reason);
+    if (reason[0] == '\0' && problem_.kernel[0] == '\0')
+      yield(entry, problem_, device_.traits, reason, sizeof reason);
     if (reason[0] == '\0') {
       chosen = &entry;
     } else {
@@ -95,11 +119,26 @@ Status CudaPlan::choose() {
     return fail(FLASHATTN_STATUS_UNSUPPORTED, "no kernel takes the problem; %s",
                 reasons_.empty() ? "kernel names none of this backend" : reasons_.back().c_str());
   }
-  if (!chosen->generic) {
+  if (!chosen->generic()) {
     if (Status status = ReadyKernel::make(device_, problem_, *chosen, &fast_); status != kOk) return status;
     if ((problem_.flags & FLASHATTN_FLAG_REQUIRE_FAST) != 0) return kOk;
   }
   return ReadyKernel::make(device_, problem_, generic_kernel(), &generic_);
+}
+
+size_t CudaPlan::kept_bytes() const {
+  return fast_ && fast_->entry().family == Family::kHopper ? kTileCounterBytes : 0;
+}
+
+Status CudaPlan::workspace_init(void *workspace, void *stream) const {
+  const size_t bytes = kept_bytes();
+  if (bytes == 0) return kOk;
+  const ScopedContext scope(device_.driver, device_.context);
+  if (Status status = scope.status(); status != kOk) return status;
+  return check(device_.driver,
+               device_.driver.cuMemsetD32Async(reinterpret_cast<CuPointer>(workspace), 0,
+                                               bytes / sizeof(uint32_t), stream),
+               "cuMemsetD32Async");
 }
 
 void CudaPlan::info(flashattn_plan_info_t *info) const {
@@ -108,7 +147,7 @@ void CudaPlan::info(flashattn_plan_info_t *info) const {
   info->device = device_.ordinal;
   info->num_splits = first.rule().max_splits;
   info->workspace_size =
-      std::max(fast_ ? fast_->workspace_size() : 0, generic_ ? generic_->workspace_size() : 0);
+      kept_bytes() + std::max(fast_ ? fast_->workspace_size() : 0, generic_ ? generic_->workspace_size() : 0);
   info->workspace_alignment = gpu::kWorkspaceAlignment;
   info->base_alignment = std::max(first.entry().alignment, 1);
   info->stride_alignment = info->base_alignment;
@@ -121,20 +160,21 @@ void CudaPlan::info(flashattn_plan_info_t *info) const {
 }
 
 Status CudaPlan::run(const flashattn_call_t &call, void *workspace, void *stream) const {
-  const ReadyKernel *kernel = fast_ ? &*fast_ : &*generic_;
-  if (fast_) {
-    const char *field = gpu::misaligned_field(problem_, call, fast_->entry().alignment);
-    if (field != nullptr && !generic_) {
-      return fail(FLASHATTN_STATUS_UNSUPPORTED,
-                  "%s has a base or stride that is no multiple of %d bytes, which %s needs, and flags has "
-                  "REQUIRE_FAST",
-                  field, fast_->entry().alignment, fast_->entry().name);
-    }
-    if (field != nullptr) kernel = &*generic_;
-  }
   const ScopedContext scope(device_.driver, device_.context);
   if (Status status = scope.status(); status != kOk) return status;
-  return kernel->run(device_, problem_, call, workspace, stream);
+  const char *unfit = nullptr;
+  if (fast_) {
+    const Status status = fast_->run(device_, problem_, call, workspace, stream, &unfit);
+    if (unfit == nullptr) return status;
+    if (!generic_) {
+      return fail(FLASHATTN_STATUS_UNSUPPORTED,
+                  "%s has a base or stride that %s cannot take: they must be multiples of %d bytes, strides "
+                  "below 2^40 bytes; flags has REQUIRE_FAST",
+                  unfit, fast_->entry().name, fast_->entry().alignment);
+    }
+  }
+  char *rest = workspace == nullptr ? nullptr : static_cast<char *>(workspace) + kept_bytes();
+  return generic_->run(device_, problem_, call, rest, stream, &unfit);
 }
 
 }  // namespace flashattn::cuda

@@ -36,11 +36,15 @@ class ReadyKernel {
   const gpu::SplitRule &rule() const { return rule_; }
   size_t workspace_size() const { return workspace_size_; }
 
-  // Enqueues a call. The context is current.
+  // Enqueues a call, or says which field keeps the kernel from taking it: *unfit, nullptr when it was taken.
+  // The context is current.
   Status run(const DeviceRefs &device, const flashattn_problem_t &problem, const flashattn_call_t &call,
-             void *workspace, CuStream stream) const;
+             void *workspace, CuStream stream, const char **unfit) const;
 
  private:
+  Status run_hopper(const DeviceRefs &device, const flashattn_problem_t &problem,
+                    const flashattn_call_t &call, void *workspace, CuStream stream, const char **unfit) const;
+
   const KernelEntry *entry_ = nullptr;
   CuFunction forward_ = nullptr;
   CuFunction combine_ = nullptr;  // where calls may be split
@@ -56,13 +60,15 @@ class CudaPlan final : public BackendPlan {
 
   void info(flashattn_plan_info_t *info) const override;
   const std::vector<std::string> &reasons() const override { return reasons_; }
-  Status workspace_init(void * /*workspace*/, void * /*stream*/) const override { return kOk; }
+  Status workspace_init(void *workspace, void *stream) const override;
   Status run(const flashattn_call_t &call, void *workspace, void *stream) const override;
 
  private:
   CudaPlan(const DeviceRefs &device, const flashattn_problem_t &problem)
       : device_(device), problem_(problem) {}
   Status choose();
+  // Bytes at the start of the workspace that belong to the fast kernel alone and outlive a call.
+  size_t kept_bytes() const;
 
   DeviceRefs device_;
   flashattn_problem_t problem_;

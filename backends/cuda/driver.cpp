@@ -38,7 +38,9 @@ constexpr DriverEntry kEntries[] = {
     {"cuLaunchKernel", offsetof(CudaDriver, cuLaunchKernel), kRequired},
     {"cuMemAlloc_v2", offsetof(CudaDriver, cuMemAlloc), kRequired},
     {"cuMemFree_v2", offsetof(CudaDriver, cuMemFree), kRequired},
+    {"cuMemsetD32Async", offsetof(CudaDriver, cuMemsetD32Async), kRequired},
     {"cuStreamIsCapturing", offsetof(CudaDriver, cuStreamIsCapturing), kRequired},
+    {"cuTensorMapEncodeTiled", offsetof(CudaDriver, cuTensorMapEncodeTiled), DriverMark::kOptional},
 };
 constexpr const char *kLibraries[] = {"libcuda.so.1"};
 

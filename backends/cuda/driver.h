@@ -31,6 +31,13 @@ inline constexpr int kL2CacheSize = 38;
 inline constexpr int kCapabilityMajor = 75;
 inline constexpr int kCapabilityMinor = 76;
 inline constexpr int kMaxSharedMemoryPerBlockOptin = 97;
+// CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill.
+inline constexpr int kMapF16 = 6;
+inline constexpr int kMapBf16 = 9;
+inline constexpr int kMapInterleaveNone = 0;
+inline constexpr int kMapSwizzle128 = 3;
+inline constexpr int kMapPromote256 = 3;
+inline constexpr int kMapFillZero = 0;
 // CUfunction_attribute.
 inline constexpr int kNumRegs = 4;
 inline constexpr int kMaxDynamicSharedSize = 8;
@@ -61,7 +68,13 @@ struct CudaDriver {
                              CuStream stream, void **parameters, void **extra);
   CuResult (*cuMemAlloc)(CuPointer *memory, size_t size);
   CuResult (*cuMemFree)(CuPointer memory);
+  CuResult (*cuMemsetD32Async)(CuPointer memory, unsigned value, size_t count, CuStream stream);
   CuResult (*cuStreamIsCapturing)(CuStream stream, int *status);
+  // Optional, from 12.0. map: CUtensorMap, 128 bytes aligned to 64. Host work only.
+  CuResult (*cuTensorMapEncodeTiled)(void *map, int data_type, uint32_t rank, void *address,
+                                     const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
+                                     const uint32_t *element_strides, int interleave, int swizzle,
+                                     int l2_promotion, int fill);
 };
 
 // The driver, opened by the first call of the process and checked against kMinimumDriver. NO_DRIVER or

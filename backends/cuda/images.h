@@ -11,4 +11,10 @@ extern const unsigned char embedded_image_sm80_f16_d256[];
 extern const unsigned char embedded_image_sm80_bf16_d64[];
 extern const unsigned char embedded_image_sm80_bf16_d128[];
 extern const unsigned char embedded_image_sm80_bf16_d256[];
+extern const unsigned char embedded_image_sm90_f16_d64[];
+extern const unsigned char embedded_image_sm90_f16_d128[];
+extern const unsigned char embedded_image_sm90_f16_d256[];
+extern const unsigned char embedded_image_sm90_bf16_d64[];
+extern const unsigned char embedded_image_sm90_bf16_d128[];
+extern const unsigned char embedded_image_sm90_bf16_d256[];
 }

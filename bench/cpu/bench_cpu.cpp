@@ -110,6 +110,8 @@ using Sgemm = void (*)(int, int, int, int, int, int, float, const float *, int, 
 
 // C = A B^T, n x n x n, row major.
 bool add_sgemm(int threads, int n, std::vector<Contestant> *contestants) {
+  // Its threads spin after a product, for longer than a contestant may take, on the core that is the next one's.
+  setenv("OPENBLAS_THREAD_TIMEOUT", "4", 0);  // log2 of cycles, read when it is loaded
   void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (blas == nullptr) return false;
   const auto sgemm = reinterpret_cast<Sgemm>(dlsym(blas, "cblas_sgemm"));

@@ -352,6 +352,9 @@ class ToolTest(unittest.TestCase):
         self.refused("--threads", *good, "--check", "--threads", "99999999999999999999")
         self.refused("--softcap", *good, "--check", "--softcap", "much")
         self.refused("softcap", *good, "--check", "--softcap", "-1")
+        for zero in ("0", "1e-46"):
+            self.refused(f"--scale: is {zero}, which is 0 in f32", *good, "--check", "--scale", zero)
+            self.refused(f"--softcap: is {zero}, which is 0 in f32", *good, "--check", "--softcap", zero)
         self.refused("softmax_scale", *good, "--check", "--scale", "inf")
         self.refused("window_left", *good, "--check", "--window", "-2,0")
         self.refused("num_splits", *good, "--check", "--num-splits", "257")
@@ -450,6 +453,76 @@ class ToolTest(unittest.TestCase):
         environment = dict(os.environ, FLASHATTN_BACKEND="abacus")
         self.assertIn("abacus", self.tool("run", "-i", self.path("qkv.safetensors"), "--check", code=2,
                                           env=environment).stderr)
+
+    # -- bench
+
+    def test_bench_measures_every_case_of_its_lists(self):
+        done = self.tool("bench", "--backend", "cpu", "--threads", "1,2", "--seqlen", "16,48", "--head-dim", 8, "--dtype",
+                         "f32,bf16", "--heads", 4, "--heads-kv", 2, "--seconds", 0, "--rounds", 1, "--json", "--progress")
+        report = json.loads(done.stdout)
+        self.assertEqual(report["backend"], "cpu")
+        self.assertEqual({(row["threads"], row["dtype"], row["seqlen_q"], row["causal"]) for row in report["rows"]},
+                         {(t, d, s, c) for t in (1, 2) for d in ("f32", "bf16") for s in (16, 48) for c in (False, True)})
+        self.assertEqual(len(done.stderr.splitlines()), 16)
+        self.assertIn("[16/16] bf16 1x4/2x48x8, causal", done.stderr)
+        for row in report["rows"]:
+            seconds, pairs = row["seconds"], row["seqlen_q"] ** 2
+            pairs = (pairs + row["seqlen_q"]) / 2 if row["causal"] else pairs
+            self.assertIn("fwd_cpu_", row["kernel"])
+            self.assertGreater(seconds["samples"], 1)
+            self.assertTrue(0 < seconds["lower_quartile"] <= seconds["median"] <= seconds["upper_quartile"])
+            self.assertAlmostEqual(row["flop_per_second"] * seconds["median"], 2 * 16 * 4 * pairs, delta=1)
+
+    def test_bench_features_reach_the_library_and_the_report(self):
+        options = ("bench", "--backend", "cpu", "--seqlen", 32, "--seqlen-q", 8, "--head-dim", 16, "--head-dim-v", 8,
+                   "--dtype", "f16", "--dtype-kv", "f32", "--mask", "causal", "--window", "7,0", "--softcap", 5, "--alibi",
+                   "--sinks", "--bias", "u8", "--num-splits", 2, "--kernel", "fwd_cpu_scalar", "--seconds", 0)
+        row, = json.loads(self.tool(*options, "--json").stdout)["rows"]
+        self.assertEqual(row["case"], "f16/f32 1x4x8/32x16/8, causal, window 7,0, softcap, alibi, sinks, bias u8")
+        self.assertEqual((row["kernel"], row["num_splits"], row["window"], row["bias"]),
+                         ("fwd_cpu_scalar", 2, [7, 0], "u8"))
+        text = self.tool(*options).stdout
+        for part in ("fwd_cpu_scalar, up to 2 splits", row["case"], "+-", "FLOP/s", "cpu 0: "):
+            self.assertIn(part, text)
+
+    def test_bench_says_why_a_case_was_refused_and_goes_on(self):
+        options = ("bench", "--backend", "cpu", "--seqlen", 16, "--dtype", "f32", "--mask", "full", "--seconds", 0)
+        done = self.tool(*options, "--head-dim", "600,16", "--json")
+        refused, row = json.loads(done.stdout)["rows"]
+        self.assertIn("head_dim is 600", refused["refused"])
+        self.assertGreater(row["seconds"]["median"], 0)
+        self.assertIn("no case could be run", self.tool(*options, "--head-dim", 600, code=1).stderr)
+        for wrong in (("--seqlen", 0), ("--dtype", "f8"), ("--mask", "some"), ("--threads", -1), ("--rounds", 0)):
+            self.refused(str(wrong[1]), "bench", *wrong)
+
+    # -- ladder
+
+    def test_ladder_counts_what_each_rung_stores(self):
+        done = self.tool("ladder", "--seqlen", "64,128", "--head-dim", 16, "--threads", 2, "--seconds", 0, "--json",
+                         "--progress")
+        report = json.loads(done.stdout)
+        self.assertEqual(done.stderr.splitlines(), ["[1/2] n = 64", "[2/2] n = 128"])
+        self.assertEqual((report["threads"], report["head_dim"], report["causal"]), (2, 16, True))
+        small, large = ({step["rung"]: step for step in size["rungs"]} for size in report["sizes"])
+        self.assertEqual(list(large), ["naive", "blocked", "fused", "flash", "library"])
+        stored = {rung: (small[rung]["intermediate_bytes"], large[rung]["intermediate_bytes"]) for rung in large}
+        self.assertEqual(stored["naive"], (2 * 64 * 64 * 4, 2 * 128 * 128 * 4))
+        self.assertEqual(stored["fused"], (2 * 64 * 4, 2 * 128 * 4))
+        self.assertEqual(stored["flash"][0], stored["flash"][1])
+        self.assertEqual(report["sizes"][1]["o_bytes"], 128 * 16 * 4)
+        for step in large.values():
+            self.assertGreater(step["seconds"]["median"], 0)
+            self.assertLess(step["difference_to_library"], 1e-4)
+
+    def test_ladder_refuses_what_the_memory_or_the_patience_does_not_allow(self):
+        text = self.tool("ladder", "--seqlen", "64,256", "--head-dim", 16, "--seconds", 0, "--memory", 0.25).stdout
+        self.assertIn("naive    refused: scores and probabilities take 512.00 KiB; 256.00 KiB of memory are allowed (--memory)",
+                      text)
+        self.assertIn("flash ", text)
+        text = self.tool("ladder", "--seqlen", "64,256", "--seconds", 0, "--longest", 1e-9).stdout
+        self.assertIn("naive    refused: would take about ", text)
+        for wrong in (("--seqlen", 0), ("--head-dim", 513), ("--memory", -1), ("--threads", 0)):
+            self.refused(str(wrong[1]), "ladder", *wrong)
 
     # -- the captured tensors
 

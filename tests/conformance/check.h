@@ -38,6 +38,7 @@ std::vector<Case> stride_cases();
 std::vector<Case> ragged_cases();
 std::vector<Case> paged_cases();
 std::vector<Case> split_cases();
+std::vector<Case> tile_cases();
 std::vector<Case> random_cases(int32_t count);
 
 }  // namespace flashattn::test

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tests/conformance/check.h"
 
@@ -58,6 +59,37 @@ TEST_CASE("special: NaN and inf in a visible V stay in their column") {
     contents.v.row(1, 77, 1)[9] = kInf;
     contents.v.row(1, 3, 0)[31] = -kInf;
   });
+}
+
+// The first element of a row is out of every product but those of query 1, head 0 and the given keys, whose scores
+// are -1e60.
+TEST_CASE("special: a score that overflows to -inf hides its key") {
+  const auto overflow = [](Contents &contents, int64_t first_key, int64_t end_key) {
+    for (int64_t b = 0; b < 2; ++b) {
+      for (int64_t h = 0; h < 4; ++h) contents.q.row(b, 0, h)[0] = contents.q.row(b, 1, h)[0] = 0;
+      for (int64_t j = 0; j < 90; ++j) {
+        for (int64_t h = 0; h < 2; ++h) contents.k.row(b, j, h)[0] = 0;
+      }
+    }
+    contents.q.row(1, 1, 0)[0] = 1e30F;
+    for (int64_t j = first_key; j < end_key; ++j) contents.k.row(1, j, 0)[0] = -1e30F;
+  };
+  for (const auto &[first_key, end_key] : {std::pair{33, 34}, {0, 64}, {0, 90}}) {
+    for (const int32_t dtype : {FLASHATTN_DTYPE_F32, FLASHATTN_DTYPE_BF16}) {
+      for (const int32_t splits : {0, 3}) {
+        Case c;
+        c.name = "overflow to -inf";
+        c.dtype_q = c.dtype_kv = c.dtype_o = dtype;
+        c.n_q = {2, 2};
+        c.n_k = {90, 90};
+        c.num_splits = splits;
+        c.edit = [&, first = first_key, end = end_key](Contents &contents) {
+          overflow(contents, first, end);
+        };
+        check_case(c);
+      }
+    }
+  }
 }
 
 TEST_CASE("special: NaN in the bias of a visible key") {

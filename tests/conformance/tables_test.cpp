@@ -45,6 +45,9 @@ TEST_CASE("table: pages") {
 TEST_CASE("table: splits") {
   check_table("splits", split_cases());
 }
+TEST_CASE("table: tiles") {
+  check_table("tiles", tile_cases());
+}
 TEST_CASE("table: random combinations") {
   check_table("random combinations", random_cases(600));
 }

@@ -115,6 +115,9 @@ const Row kRows[] = {
     {[](Fixture &f) { f.call.k.data = f.o.data(); }, kInvalid, {"o.data is 0x", "overlap k.data"}},
     {[](Fixture &f) { f.call.v.data = f.o.data(); }, kInvalid, {"o.data is 0x", "overlap v.data"}},
     {[](Fixture &f) { f.call.lse.data = f.o.data(); }, kInvalid, {"o.data is 0x", "overlap lse.data"}},
+    {[](Fixture &f) { f.call.lse.data = f.q.data(); }, kInvalid, {"lse.data is 0x", "overlap q.data"}},
+    {[](Fixture &f) { f.call.lse.data = f.k.data(); }, kInvalid, {"lse.data is 0x", "overlap k.data"}},
+    {[](Fixture &f) { f.call.lse.data = f.v.data(); }, kInvalid, {"lse.data is 0x", "overlap v.data"}},
     // lengths: there when declared, absent when not
     {[](Fixture &f) { f.call.cu_seqlens_q = f.cu_seqlens_q; },
      kInvalid,

@@ -91,8 +91,11 @@ Expected oracle(const Case &c, const Contents &contents) {
         for (int32_t j = 0; j < c.n_k[b]; ++j) {
           if (!visible(c, contents, b, h, i, j)) continue;
           const float *k = contents.k.row(b, j, h_kv);
+          const double exact = score<double>(c, contents, b, h, i, j, q, k);
+          // In f32 it is -inf, and a score of -inf hides its key.
+          if (exact < -static_cast<double>(std::numeric_limits<float>::max())) continue;
           keys.push_back(j);
-          p.push_back(score<double>(c, contents, b, h, i, j, q, k));
+          p.push_back(exact);
           p_reference.push_back(score<float>(c, contents, b, h, i, j, q, k));
           double magnitude = 0;
           for (int32_t d = 0; d < c.dim; ++d) magnitude += std::fabs(static_cast<double>(q[d]) * k[d]);
@@ -100,6 +103,8 @@ Expected oracle(const Case &c, const Contents &contents) {
           rounding.push_back(u_p + score_error + 2 * u_32);  // and those of exp and of p v
           expected.score_error[row] = std::max(expected.score_error[row], score_error);
         }
+        const double below_sink =
+            has_sink && !p.empty() ? std::max(0.0, sink - *std::max_element(p.begin(), p.end())) : 0;
         expected.kind[row] = keys.empty() ? kNoKey : keys.size() == 1 && !has_sink ? kOneKey : kManyKeys;
         expected.lse[row] = softmax(&p, has_sink, sink);
         softmax(&p_reference, has_sink, sink);
@@ -119,7 +124,8 @@ Expected oracle(const Case &c, const Contents &contents) {
           }
         }
         for (int32_t d = 0; d < c.dim_v; ++d) {
-          const double error = std::max(std::fabs(o_reference[d] - o[d]), std::sqrt(floor_squares[d]));
+          const double floor = std::sqrt(floor_squares[d]) + std::fabs(o[d]) * u_32 * below_sink;
+          const double error = std::max(std::fabs(o_reference[d] - o[d]), floor);
           if (std::isfinite(error)) expected.reference_error = std::max(expected.reference_error, error);
         }
       }

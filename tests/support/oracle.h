@@ -26,7 +26,9 @@ struct Expected {
   // what a rounding of every product and every sum gives on average in the worst element: the root sum of
   // squares over j of
   //     p_j v_j (u_P / sqrt(3) + u_32 (3 + scale sum_d |q_d k_jd|))   and   u_32 sum_{i <= j} p_i v_i,
-  // where u is the unit roundoff.
+  // where u is the unit roundoff, and, since all p of a row share the rounding of m, which the division takes out again
+  // unless the sink is m:
+  //     |o| u_32 (m - max_j s_j).
   double reference_error = 0;
 
   // |LSE error| <= max(1e-5 * max(1, |LSE|), 2 * score_error): f32 cannot hold a score better than to

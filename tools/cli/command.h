@@ -13,5 +13,7 @@ using Action = std::function<int()>;
 void add_info_command(CLI::App &app, Action *action);
 void add_run_command(CLI::App &app, Action *action);
 void add_demo_command(CLI::App &app, Action *action);
+void add_bench_command(CLI::App &app, Action *action);
+void add_ladder_command(CLI::App &app, Action *action);
 
 }  // namespace flashattn::cli

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/job.h"
 
-#include <functional>
-
 #include "tools/cli/materialized.h"
 #include "tools/cli/timing.h"
 
@@ -11,20 +9,16 @@ namespace flashattn::cli {
 namespace {
 
 JobTiming time_job(PreparedCall &call, const Attention &problem, int threads) {
-  const auto library = [&call](int repeats) {
-    for (int i = 0; i < repeats; ++i) call.run();
-    call.synchronize();
-  };
+  std::vector<Contestant> contestants = {[&call](int repeats) { call.run_and_wait(repeats); }};
   std::optional<Materialized> materialized;
-  std::function<void(int)> second;
   if (materialized_fits(problem)) {
     materialized.emplace(problem, threads);
-    second = [&materialized](int repeats) {
+    contestants.emplace_back([&materialized](int repeats) {
       for (int i = 0; i < repeats; ++i) materialized->run();
-    };
+    });
   }
-  const Timing timing = time_interleaved(library, second);
-  return {timing.first_seconds, timing.second_seconds, timing.samples, threads};
+  const std::vector<Spread> spreads = time_interleaved(contestants, Effort{});
+  return {spreads[0].median, materialized ? spreads[1].median : 0, spreads[0].samples, threads};
 }
 
 }  // namespace

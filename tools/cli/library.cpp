@@ -174,6 +174,11 @@ void PreparedCall::synchronize() {
   device_.memory().synchronize();
 }
 
+void PreparedCall::run_and_wait(int repeats) {
+  for (int i = 0; i < repeats; ++i) run();
+  synchronize();
+}
+
 Tensor PreparedCall::o() const {
   Tensor out = o_;
   device_.memory().download(out.data(), call_.o.data, static_cast<size_t>(out.byte_size()));

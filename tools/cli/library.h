@@ -58,6 +58,7 @@ class PreparedCall {
 
   void run();          // enqueues; on the CPU the work is done on return
   void synchronize();  // waits for it
+  void run_and_wait(int repeats);
   Tensor o() const;    // ordered as Q
   Tensor lse() const;  // f32 [batch, heads, n_q]; without the batch when Q has three dimensions
 

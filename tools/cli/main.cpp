@@ -29,6 +29,8 @@ int run_command_line(int argc, char **argv) {
   add_info_command(app, &action);
   add_run_command(app, &action);
   add_demo_command(app, &action);
+  add_bench_command(app, &action);
+  add_ladder_command(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {  // --help, --version

@@ -7,17 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bench/ladder/vector_clones.h"
 #include "tools/cli/parallel.h"
-
-// The two matrix products get the machine's vector width, as a BLAS would. GCC picks the clone at load time;
-// not under a sanitizer, whose runtime is not ready then.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define FLASHATTN_CLI_VECTOR_CLONES \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FLASHATTN_CLI_VECTOR_CLONES
-#endif
 
 namespace flashattn::cli {
 
@@ -25,9 +16,10 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Gets the machine's vector width, as a BLAS would.
 // c[m][n] = alpha * sum_l a[m][l] * b[l][n]; four rows of c share each pass over b.
-FLASHATTN_CLI_VECTOR_CLONES void multiply(int64_t rows, int64_t columns, int64_t inner, float alpha,
-                                          const float *a, const float *b, float *c) {
+FLASHATTN_VECTOR_CLONES void multiply(int64_t rows, int64_t columns, int64_t inner, float alpha,
+                                      const float *a, const float *b, float *c) {
   constexpr int64_t kRows = 4;
   for (int64_t m = 0; m < rows; m += kRows) {
     const int64_t count = std::min(kRows, rows - m);

@@ -2,6 +2,7 @@
 // flashattn run: Q, K, V from files to an O file.
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -65,6 +66,14 @@ void add_tensor(CLI::App *command, TensorArgument *argument, const std::string &
                               ->group(group);
 }
 
+// In the library's structs 0 stands for "not given", so it cannot be asked for, nor what f32 rounds to it.
+std::string refuse_zero(const std::string &text) {
+  char *end = nullptr;
+  const float value = std::strtof(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || value != 0) return "";
+  return "is " + text + ", which is 0 in f32; leave the option out for its default";
+}
+
 void add_arguments(CLI::App *command, RunArguments *a) {
   const char *inputs = "Inputs";
   command->add_option("-i,--input", a->input, "A .safetensors file with q, k and v")
@@ -93,8 +102,12 @@ void add_arguments(CLI::App *command, RunArguments *a) {
       ->group(problem);
   command->add_option("--scale", a->scale, "Scale of the scores [1/sqrt(head dimension)]")
       ->type_name("X")
+      ->check(refuse_zero)
       ->group(problem);
-  command->add_option("--softcap", a->softcap, "c * tanh(score / c)")->type_name("C")->group(problem);
+  command->add_option("--softcap", a->softcap, "c * tanh(score / c) [off]")
+      ->type_name("C")
+      ->check(refuse_zero)
+      ->group(problem);
   add_tensor(command, &a->bias,
              "Added to the scores, [Sq,Sk], [H,Sq,Sk] or [B,H,Sq,Sk], 1 broadcasts; u8: a mask", problem);
   add_tensor(command, &a->alibi, "ALiBi slopes, f32 [H] or [B,H]", problem);

@@ -3,60 +3,60 @@
 
 #include <algorithm>
 #include <chrono>
-#include <vector>
 
 namespace flashattn::cli {
 
 namespace {
 
-class Contestant {
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class Sampler {
  public:
-  explicit Contestant(const std::function<void(int)> &body) : body_(body) {
-    if (!body_) return;
-    body_(1);  // first use pays for page faults and cold caches
+  explicit Sampler(const Contestant &body) : body_(body) {
+    // The first use pays for page faults and cold caches; where it was long its time is enough to go by.
+    if (elapsed() >= 1e-1) return;
     while (elapsed() < 2e-3 && repeats_ < 1'000'000) repeats_ *= 2;
   }
 
-  void sample() {
-    if (body_) seconds_.push_back(elapsed() / repeats_);
-  }
-
-  double median() {
-    if (seconds_.empty()) return 0;
-    const auto middle = seconds_.begin() + static_cast<std::ptrdiff_t>(seconds_.size() / 2);
-    std::nth_element(seconds_.begin(), middle, seconds_.end());
-    return *middle;
-  }
-
-  int samples() const { return static_cast<int>(seconds_.size()); }
+  void sample() { seconds_.push_back(elapsed() / repeats_); }
+  Spread spread() { return spread_of(std::move(seconds_)); }
 
  private:
   double elapsed() const {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     body_(repeats_);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return since(begin);
   }
 
-  const std::function<void(int)> &body_;
+  const Contestant &body_;
   int repeats_ = 1;
   std::vector<double> seconds_;
 };
 
 }  // namespace
 
-Timing time_interleaved(const std::function<void(int)> &first, const std::function<void(int)> &second) {
-  constexpr int kFewestRounds = 7;
-  constexpr auto kBudget = std::chrono::seconds(2);
-  Contestant a(first);
-  Contestant b(second);
-  const auto begin = std::chrono::steady_clock::now();
-  for (int round = 0; round < kFewestRounds || std::chrono::steady_clock::now() - begin < kBudget; ++round) {
-    a.sample();
-    b.sample();
-    b.sample();
-    a.sample();
+Spread spread_of(std::vector<double> seconds) {
+  if (seconds.empty()) return {};
+  std::sort(seconds.begin(), seconds.end());
+  const size_t last = seconds.size() - 1;
+  return {seconds[seconds.size() / 2], seconds[last / 4], seconds[last - last / 4],
+          static_cast<int>(seconds.size())};
+}
+
+std::vector<Spread> time_interleaved(const std::vector<Contestant> &contestants, const Effort &effort) {
+  std::vector<Sampler> samplers(contestants.begin(), contestants.end());
+  const auto begin = Clock::now();
+  for (int round = 0; round < effort.rounds || since(begin) < effort.seconds; ++round) {
+    std::for_each(samplers.begin(), samplers.end(), [](Sampler &s) { s.sample(); });
+    std::for_each(samplers.rbegin(), samplers.rend(), [](Sampler &s) { s.sample(); });
   }
-  return {a.median(), b.median(), a.samples()};
+  std::vector<Spread> spreads;
+  for (Sampler &sampler : samplers) spreads.push_back(sampler.spread());
+  return spreads;
 }
 
 }  // namespace flashattn::cli

@@ -2,20 +2,30 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 namespace flashattn::cli {
 
-// Medians over `samples` samples of each contestant; a sample repeats its contestant for 2 ms at least.
-struct Timing {
-  double first_seconds = 0;   // of one call
-  double second_seconds = 0;  // 0 when there is no second
+// Samples of one contestant in order, seconds of one call each. A sample repeats its contestant for 2 ms at
+// least.
+struct Spread {
+  double median = 0;
+  double lower = 0;  // first quartile
+  double upper = 0;  // third quartile
   int samples = 0;
 };
+Spread spread_of(std::vector<double> seconds);
 
-// Times two contestants in one run, interleaved first second second first so that a drifting clock meets both
-// alike, for about a second each and seven rounds at least. second may be empty. Both return when their work
-// is done.
-Timing time_interleaved(const std::function<void(int repeats)> &first,
-                        const std::function<void(int repeats)> &second);
+// A round takes two samples of each contestant. Rounds go on until both are reached.
+struct Effort {
+  int rounds = 7;
+  double seconds = 2;  // of all contestants together
+};
+
+// Something to time: does its work `repeats` times and returns when it is done.
+using Contestant = std::function<void(int repeats)>;
+
+// Times contestants in one run, interleaved a b c c b a so that a drifting clock meets all alike.
+std::vector<Spread> time_interleaved(const std::vector<Contestant> &contestants, const Effort &effort);
 
 }  // namespace flashattn::cli

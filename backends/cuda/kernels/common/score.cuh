@@ -26,7 +26,7 @@ __device__ inline RowModifier row_modifier(const ForwardArgs &args, const Sequen
   return row;
 }
 
-// j < n_k. A hidden key of a boolean mask scores -inf. A real call: inlined into unrolled loops it would be
+// j < n_k. A key that a boolean mask or a bias of -inf hides scores -inf, whatever its product. A real call: inlined into unrolled loops it would be
 // most of a kernel's code.
 __device__ __noinline__ float modified_score(const ForwardArgs &args, const RowModifier &row, float product,
                                              int32_t j) {
@@ -41,7 +41,8 @@ __device__ __noinline__ float modified_score(const ForwardArgs &args, const RowM
     if (args.dtype_bias == FLASHATTN_DTYPE_U8) {
       if (static_cast<const uint8_t *>(args.bias.data)[at] == 0) score = minus_infinity();
     } else {
-      score += load_element(args.bias.data, at, args.dtype_bias);
+      const float bias = load_element(args.bias.data, at, args.dtype_bias);
+      score = bias == minus_infinity() ? bias : score + bias;
     }
   }
   return score;

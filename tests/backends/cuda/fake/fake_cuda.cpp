@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/backends/cuda/fake/fake_cuda.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,10 @@ constexpr int kInvalidValue = 1;
 constexpr int kNotInitialized = 3;
 constexpr int kInvalidContext = 201;
 constexpr int kNotFound = 500;
+#ifdef FAKE_CUDA_RUN
+constexpr int kLaunchFailed = 719;
+const char *g_fault = "no fault yet";
+#endif
 #ifdef FAKE_CUDA_NO_DEVICE
 constexpr int kDevices = 0;
 #else
@@ -48,6 +53,7 @@ std::set<Function *> g_functions;
 std::map<uint64_t, size_t> g_memory;
 std::set<void *> g_capturing;
 std::vector<FakeLaunch> g_launches;
+int g_memsets = 0;
 int g_mistakes = 0;
 std::string g_fail_function;
 int g_fail_code = 0;
@@ -73,9 +79,16 @@ int enter(const char *function, bool needs_context) {
   return kSuccess;
 }
 
-size_t argument_size(const std::string &function) {
+[[maybe_unused]] size_t argument_size(const std::string &function) {
+  if (function.rfind("fwd_sm90_", 0) == 0) return 640;
   return function == "merge_parts" ? 176 : 488;
 }
+
+#ifdef FAKE_CUDA_HOPPER
+constexpr bool kHopper = true;
+#else
+constexpr bool kHopper = false;
+#endif
 
 }  // namespace
 
@@ -102,6 +115,12 @@ FAKE_API int cuGetErrorName(int error, const char **name) {
   return *name == nullptr ? kInvalidValue : kSuccess;
 }
 FAKE_API int cuGetErrorString(int error, const char **text) {
+#ifdef FAKE_CUDA_RUN
+  if (error == kLaunchFailed) {
+    *text = g_fault;
+    return kSuccess;
+  }
+#endif
   *text = error == 2 ? "out of memory" : error == 700 ? "an illegal memory access was encountered" : nullptr;
   return *text == nullptr ? kInvalidValue : kSuccess;
 }
@@ -121,14 +140,16 @@ FAKE_API int cuDeviceGetName(char *name, int size, int device) {
   std::snprintf(name, static_cast<size_t>(size), "Fake CUDA %d", device);
   return kSuccess;
 }
-// Device 0 is an A100, device 1 has too little shared memory for the wide kernels.
+// Ampere: device 0 is an A100, device 1 has too little shared memory for the wide kernels. Hopper: two H200.
 FAKE_API int cuDeviceGetAttribute(int *value, int attribute, int device) {
   ENTER("cuDeviceGetAttribute", false);
-  const std::map<int, int> attributes = {{16, 108},
-                                         {38, 40 << 20},
-                                         {75, 8},
-                                         {76, device == 0 ? 0 : 9},
-                                         {97, device == 0 ? 163 << 10 : 60 << 10}};
+  const std::map<int, int> ampere = {{16, 108},
+                                     {38, 40 << 20},
+                                     {75, 8},
+                                     {76, device == 0 ? 0 : 9},
+                                     {97, device == 0 ? 163 << 10 : 60 << 10}};
+  const std::map<int, int> hopper = {{16, 132}, {38, 60 << 20}, {75, 9}, {76, 0}, {97, 227 << 10}};
+  const std::map<int, int> &attributes = kHopper ? hopper : ampere;
   const auto found = attributes.find(attribute);
   if (found == attributes.end()) return mistake(kInvalidValue);
   *value = found->second;
@@ -231,11 +252,21 @@ FAKE_API int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, 
       static_cast<int>(shared) > known->shared || extra != nullptr) {
     return mistake(kInvalidValue);
   }
-  FakeLaunch launch{current()->device, "", x, bx, shared, stream, {}};
+  FakeLaunch launch{};
+  launch.device = current()->device;
+  launch.grid = x;
+  launch.block = bx;
+  launch.shared = shared;
+  launch.stream = stream;
   std::snprintf(launch.function, sizeof launch.function, "%s", known->name.c_str());
   std::memcpy(launch.arguments, parameters[0], argument_size(known->name));
+#ifdef FAKE_CUDA_RUN
+  g_fault = runFakeKernel(launch.function, x, bx, launch.arguments);
+  return g_fault == nullptr ? kSuccess : kLaunchFailed;
+#else
   g_launches.push_back(launch);
   return kSuccess;
+#endif
 }
 #endif
 FAKE_API int cuMemAlloc_v2(uint64_t *memory, size_t size) {
@@ -251,6 +282,72 @@ FAKE_API int cuMemFree_v2(uint64_t memory) {
   std::free(reinterpret_cast<void *>(memory));
   return kSuccess;
 }
+#ifdef FAKE_CUDA_RUN
+FAKE_API int cuCtxSetCurrent(void *context) {
+  ENTER("cuCtxSetCurrent", false);
+  t_stack.assign(1, static_cast<Context *>(context));
+  return kSuccess;
+}
+FAKE_API int cuStreamCreate(void **stream, unsigned /*flags*/) {
+  static char streams[64];
+  static int next = 0;
+  *stream = streams + next++ % 64;
+  return kSuccess;
+}
+FAKE_API int cuStreamSynchronize(void * /*stream*/) {
+  return kSuccess;
+}
+FAKE_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void * /*stream*/) {
+  std::memcpy(reinterpret_cast<void *>(to), from, size);
+  return kSuccess;
+}
+FAKE_API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void * /*stream*/) {
+  std::memcpy(to, reinterpret_cast<const void *>(from), size);
+  return kSuccess;
+}
+#endif
+FAKE_API int cuMemsetD32Async(uint64_t memory, unsigned value, size_t count, void * /*stream*/) {
+  ENTER("cuMemsetD32Async", true);
+  if (memory % 4 != 0) return mistake(kInvalidValue);
+  std::fill_n(reinterpret_cast<unsigned *>(memory), count, value);
+  ++g_memsets;
+  return kSuccess;
+}
+#ifndef FAKE_CUDA_NO_TENSOR_MAPS
+// Holds the caller to the rules of the driver's manual for an uninterleaved map.
+FAKE_API int cuTensorMapEncodeTiled(void *map, int data_type, unsigned rank, void *address,
+                                    const uint64_t *dims, const uint64_t *strides, const unsigned *box,
+                                    const unsigned *element_strides, int interleave, int swizzle,
+                                    int promotion, int fill) {
+  ENTER("cuTensorMapEncodeTiled", false);
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || rank != 4 || at == 0 || at % 16 != 0 || interleave != 0)
+    return mistake(kInvalidValue);
+  FakeTensorMap made{};
+  for (unsigned n = 0; n < rank; ++n) {
+    if (dims[n] == 0 || dims[n] > uint64_t{1} << 32 || box[n] == 0 || box[n] > 256 || element_strides[n] != 1)
+      return mistake(kInvalidValue);
+    made.dims[n] = dims[n];
+    made.box[n] = box[n];
+  }
+  if (swizzle == 3 && box[0] * 2 > 128) return mistake(kInvalidValue);
+  for (unsigned n = 0; n + 1 < rank; ++n) {
+    if (strides[n] % 16 != 0) return mistake(kInvalidValue);
+    if (strides[n] >= uint64_t{1} << 40) return kInvalidValue;  // what the backend relies on being told
+    made.strides[n] = strides[n];
+  }
+  made.address = address;
+  made.data_type = data_type;
+  made.rank = static_cast<uint8_t>(rank);
+  made.interleave = static_cast<uint8_t>(interleave);
+  made.swizzle = static_cast<uint8_t>(swizzle);
+  made.promotion = static_cast<uint8_t>(promotion);
+  made.fill = static_cast<uint8_t>(fill);
+  static_assert(sizeof made <= 128);
+  std::memcpy(map, &made, sizeof made);
+  return kSuccess;
+}
+#endif
 FAKE_API int cuStreamIsCapturing(void *stream, int *status) {
   ENTER("cuStreamIsCapturing", true);
   if (stream == nullptr) return mistake(kInvalidValue);
@@ -275,6 +372,7 @@ const FakeControl kControl = {
       for (const auto &entry : g_memory) bytes += entry.second;
       return bytes;
     },
+    [] { return g_memsets; },
     [] { return g_mistakes; },
     [](const char *function, int code) {
       g_fail_function = function;

@@ -43,9 +43,14 @@ FAKE_API int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory) {
   memory[0] = (index_of(device) + 1ULL) << 30;
   return 0;
 }
-FAKE_API int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
+FAKE_API int nvmlDeviceGetCudaComputeCapability([[maybe_unused]] void *device, int *major, int *minor) {
+#ifdef FAKE_CUDA_HOPPER
+  *major = 9;
+  *minor = 0;
+#else
   *major = 8;
   *minor = index_of(device) == 0 ? 0 : 9;
+#endif
   return 0;
 }
 FAKE_API int nvmlDeviceGetNumGpuCores(void *device, unsigned *cores) {
