@@ -61,30 +61,29 @@ TEST_CASE("special: NaN and inf in a visible V stay in their column") {
   });
 }
 
-// The first element of a row is out of every product but those of query 1, head 0 and the given keys, whose scores
-// are -1e60.
+// The first element is out of every product but those of query 1, head 0 with the given keys, whose scores are -1e60.
 TEST_CASE("special: a score that overflows to -inf hides its key") {
-  const auto overflow = [](Contents &contents, int64_t first_key, int64_t end_key) {
-    for (int64_t b = 0; b < 2; ++b) {
-      for (int64_t h = 0; h < 4; ++h) contents.q.row(b, 0, h)[0] = contents.q.row(b, 1, h)[0] = 0;
-      for (int64_t j = 0; j < 90; ++j) {
-        for (int64_t h = 0; h < 2; ++h) contents.k.row(b, j, h)[0] = 0;
-      }
-    }
-    contents.q.row(1, 1, 0)[0] = 1e30F;
-    for (int64_t j = first_key; j < end_key; ++j) contents.k.row(1, j, 0)[0] = -1e30F;
-  };
   for (const auto &[first_key, end_key] : {std::pair{33, 34}, {0, 64}, {0, 90}}) {
     for (const int32_t dtype : {FLASHATTN_DTYPE_F32, FLASHATTN_DTYPE_BF16}) {
       for (const int32_t splits : {0, 3}) {
         Case c;
         c.name = "overflow to -inf";
         c.dtype_q = c.dtype_kv = c.dtype_o = dtype;
+        c.heads_q = 4;
         c.n_q = {2, 2};
         c.n_k = {90, 90};
         c.num_splits = splits;
-        c.edit = [&, first = first_key, end = end_key](Contents &contents) {
-          overflow(contents, first, end);
+        c.edit = [&c, first = first_key, end = end_key](Contents &contents) {
+          for (int64_t b = 0; b < c.batch(); ++b) {
+            for (int64_t i = 0; i < c.n_q[b]; ++i) {
+              for (int64_t h = 0; h < c.heads_q; ++h) contents.q.row(b, i, h)[0] = 0;
+            }
+            for (int64_t j = 0; j < c.n_k[b]; ++j) {
+              for (int64_t h = 0; h < c.heads_kv; ++h) contents.k.row(b, j, h)[0] = 0;
+            }
+          }
+          contents.q.row(1, 1, 0)[0] = 1e30F;
+          for (int64_t j = first; j < end; ++j) contents.k.row(1, j, 0)[0] = -1e30F;
         };
         check_case(c);
       }

@@ -8,7 +8,7 @@
 
 namespace flashattn::ggml {
 
-void attend_row(const Operation &op, const double *scores, const Values &values, double sink, float *out) {
+void attend_row(const Operation &op, const double *scores, const double *values, double sink, float *out) {
   const double largest = std::max(sink, *std::max_element(scores, scores + op.num_keys));
   std::vector<double> sums(op.head_dim_v);
   double total = std::isinf(sink) ? 0 : std::exp(sink - largest);
@@ -16,7 +16,7 @@ void attend_row(const Operation &op, const double *scores, const Values &values,
     if (std::isinf(scores[j])) continue;
     const double weight = std::exp(scores[j] - largest);
     total += weight;
-    for (int64_t d = 0; d < op.head_dim_v; ++d) sums[d] += weight * values.at(j, d);
+    for (int64_t d = 0; d < op.head_dim_v; ++d) sums[d] += weight * values[j * op.head_dim_v + d];
   }
   for (int64_t d = 0; d < op.head_dim_v; ++d) out[d] = total == 0 ? 0 : static_cast<float>(sums[d] / total);
 }

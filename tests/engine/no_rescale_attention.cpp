@@ -9,7 +9,7 @@
 
 namespace flashattn::ggml {
 
-void attend_row(const Operation &op, const double *scores, const Values &values, double sink, float *out) {
+void attend_row(const Operation &op, const double *scores, const double *values, double sink, float *out) {
   constexpr int64_t kTile = 64;
   std::vector<double> sums(op.head_dim_v);
   double largest = sink;
@@ -24,7 +24,7 @@ void attend_row(const Operation &op, const double *scores, const Values &values,
       if (std::isinf(scores[j])) continue;
       const double weight = std::exp(scores[j] - largest);
       total += weight;
-      for (int64_t d = 0; d < op.head_dim_v; ++d) sums[d] += weight * values.at(j, d);
+      for (int64_t d = 0; d < op.head_dim_v; ++d) sums[d] += weight * values[j * op.head_dim_v + d];
     }
   }
   for (int64_t d = 0; d < op.head_dim_v; ++d) out[d] = total == 0 ? 0 : static_cast<float>(sums[d] / total);

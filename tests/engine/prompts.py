@@ -6,12 +6,12 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def prompts():
-    """Name and text of each prompt."""
+def prompts(count=10):
+    """Name and text of count prompts; long and short ones take turns."""
     licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
     semantics = (ROOT / "docs/semantics.md").read_text(encoding="utf-8")
     story = (ROOT / "tests/data/smollm2/text.txt").read_text(encoding="utf-8")
-    return {
+    texts = {
         "story": "Once upon a time, in a village by the sea,",
         "list": "The ten largest cities of the world, with their countries, are:\n1.",
         "code": "def fibonacci(n):\n    \"\"\"Returns the n-th Fibonacci number.\"\"\"\n",
@@ -23,3 +23,6 @@ def prompts():
         "rules, then a question": semantics[2000:7200] + "\n\nIn short, the rules say that",
         "licence twice": licence[1400:4800] + licence[1400:4800],
     }
+    names = list(texts)
+    turns = [name for pair in zip(names[5:], names[:5]) for name in pair]
+    return {name: texts[name] for name in turns[:count]}

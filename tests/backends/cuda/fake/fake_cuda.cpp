@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -48,6 +49,7 @@ bool g_initialized = false;
 Context g_primary[2] = {{0}, {1}};
 int g_retained[2] = {};
 std::set<Context *> g_contexts;
+std::deque<Context> g_made;  // make_context's
 std::set<Module *> g_modules;
 std::set<Function *> g_functions;
 std::map<uint64_t, size_t> g_memory;
@@ -386,9 +388,9 @@ const FakeControl kControl = {
       }
     },
     [](int device) -> void * {
-      auto *made = new Context{device};
-      g_contexts.insert(made);
-      return made;
+      g_made.push_back({device});
+      g_contexts.insert(&g_made.back());
+      return &g_made.back();
     },
     [](void *context) { t_stack.push_back(static_cast<Context *>(context)); },
 };
