@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOT_COPIED = (".git", "build", "dist", ".cache", "__pycache__")
 # Compiling is most of the time.
 SIMD_LEVEL = ("backends/cpu/CMakeLists.txt", "set(simd_optimisation -O3)", "set(simd_optimisation -O1)")
+LONGEST_RUN = 1200  # seconds
 TEST_LIST = """# SPDX-License-Identifier: Apache-2.0
 add_subdirectory(support)
 add_subdirectory(conformance)
@@ -62,18 +63,18 @@ def compile_suite(build):
     return None if done.returncode == 0 else done.stdout[-3000:]
 
 
-def run_suite(build, tests, seed):
-    """Whether the tests pass. A crash or a hang is a failure like any other."""
+def run_suite(build, tests, seed, limit):
+    """Whether the tests pass within so many seconds. A crash or a hang is a failure like any other."""
     command = [build / "flashattn_conformance", f"--test-case={tests}", f"--seed={seed}", "--abort-after=1",
                "--backend=cpu"]
     try:
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              timeout=120).returncode == 0
+                              timeout=limit).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 
 
-def try_mutant(mutant, work, build, seed):
+def try_mutant(mutant, work, build, seed, limit):
     """killed, survived, or what is wrong with the mutant itself."""
     try:
         before = replace_once(work, mutant.file, mutant.old, mutant.new)
@@ -83,7 +84,7 @@ def try_mutant(mutant, work, build, seed):
         complaint = compile_suite(build)
         if complaint:
             return f"does not compile: {complaint}"
-        return "survived" if run_suite(build, mutant.tests, seed) else "killed"
+        return "survived" if run_suite(build, mutant.tests, seed, limit) else "killed"
     finally:
         (work / mutant.file).write_text(before)
 
@@ -114,13 +115,16 @@ def main():
             print(complaint)
             return 1
         patterns = ",".join(sorted({pattern for m in mutants for pattern in m.tests.split(",")}))
-        if not run_suite(build, patterns, options.seed):
+        started = time.monotonic()
+        if not run_suite(build, patterns, options.seed, LONGEST_RUN):
             print(f"the tests fail without a mutant (seed {options.seed})")
             return 1
+        # What takes so much longer than all tests without a mutant hangs, however busy the machine.
+        limit = 60 + 10 * (time.monotonic() - started)
         bad = []
         for number, mutant in enumerate(mutants, 1):
             started = time.monotonic()
-            verdict = try_mutant(mutant, work, build, options.seed)
+            verdict = try_mutant(mutant, work, build, options.seed, limit)
             seconds = time.monotonic() - started
             print(f"[{number}/{len(mutants)}] {verdict:8} {mutant.name} ({seconds:.1f} s)", flush=True)
             if verdict != "killed":
