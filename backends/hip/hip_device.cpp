@@ -75,7 +75,7 @@ Status HipDevice::read_traits() {
   }
   if (major == 9 && minor == 4) return kOk;
   return fail(FLASHATTN_STATUS_NO_DEVICE,
-              "device is %d, a %s of capability %d.%d; the kernels are for 9.4 (MI300)", ordinal_, name_,
+              "device is %d, %s of capability %d.%d; the kernels are for 9.4 (MI300)", ordinal_, name_,
               major, minor);
 }
 

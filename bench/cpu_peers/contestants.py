@@ -79,7 +79,7 @@ class _Plan(c.Structure):
 class Ggml:
     """ggml_flash_attn_ext: q f32 [dim, rows, heads, batch] innermost first, K and V likewise, mask f16."""
 
-    TYPES = {"f32": 0, "f16": 1, "bf16": 30}
+    TYPES = {"f32": 0, "f16": 1}
     MASK_PAD = 64  # rows of the mask; older versions ask for it
 
     def __init__(self, directory, threads):
@@ -117,8 +117,10 @@ class Ggml:
             mask = torch.full((1, 1, padded, k.shape[1]), float("-inf"), dtype=torch.float16).triu(1)
             size += mask.numel() * 2
         context = self.base.ggml_init(_InitParams(size, None, False))
+        # An engine keeps 16-bit caches as f16; its bf16 path is far slower on a processor without AVX512-BF16.
+        cache = "f32" if case["dtype"] == "f32" else "f16"
         tensors = [self.tensor(context, "f32", q.float().transpose(1, 2)),
-                   *(self.tensor(context, case["dtype"], x.transpose(1, 2)) for x in (k, v))]
+                   *(self.tensor(context, cache, x.to(DTYPES[cache]).transpose(1, 2)) for x in (k, v))]
         mask = self.tensor(context, "f16", mask) if mask is not None else None
         result = self.base.ggml_flash_attn_ext(context, *tensors, mask, dim ** -0.5, 0.0, 0.0)
         graph = self.base.ggml_new_graph(context)

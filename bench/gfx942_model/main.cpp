@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gfx942_model CODE_OBJECT KERNEL bf16|f16 HEAD_DIM: what one step of a forward kernel's main loop issues,
 // from executed instructions. Runs one block over n and over n + 8 steps of keys on the interpreter; the
-// difference, divided by steps and waves, is the steady state. Nothing is timed: cycles are AMD's published
-// issue rates.
+// difference, divided by steps and waves, is the steady state. Then the last block of a causal sequence as a whole,
+// with its masked steps, beginning and end. Nothing is timed: cycles are AMD's published issue rates.
 //
 // Rates per SIMD of a compute unit (CDNA3 ISA and white paper): a vector instruction 4 cycles for its 64
 // lanes, transcendental ones 16; MFMA 32x32x8 32 (512 FLOP a cycle); LDS 128 bytes a cycle for the whole
@@ -31,6 +31,7 @@ constexpr double kTranscendentalCycles = 16;
 constexpr double kMatrixCycles = 32;
 constexpr double kLdsBytesPerCycle = 128;
 constexpr int kSteps = 8;
+constexpr int kCausalKeys = 4096;
 
 enum class Kind { kVector, kTranscendental, kMatrix, kLdsRead, kLdsWrite, kGlobal, kScalar, kWait };
 
@@ -49,6 +50,15 @@ Kind kind_of(const std::string &m) {
   if (begins(m, "global_") || begins(m, "buffer_")) return Kind::kGlobal;
   if (m == "s_waitcnt" || m == "s_barrier" || m == "s_nop") return Kind::kWait;
   return Kind::kScalar;
+}
+
+// 64-bit adds and products, which the kernels need for addresses alone.
+bool is_address(const std::string &m) {
+  for (const char *name : {"v_add_co_", "v_addc_co_", "v_lshl_add_u64", "v_mad_u64_", "v_mad_i64_",
+                           "v_mul_lo_", "v_mul_hi_", "v_lshlrev_b64", "v_ashrrev_i32"}) {
+    if (begins(m, name)) return true;
+  }
+  return false;
 }
 
 // Bytes a wave moves.
@@ -73,9 +83,9 @@ Shape shape_of(int dim) {
   throw std::runtime_error("HEAD_DIM is 64, 128 or 256");
 }
 
-// One block of rows against `steps` steps of keys, dense, no mask.
+// One block of rows, the last of its sequence, against `steps` steps of keys, dense.
 gcn::Statistics run_steps(const gcn::Program &program, const std::string &kernel, int32_t dtype,
-                          const Shape &shape, int steps) {
+                          const Shape &shape, int steps, bool causal) {
   flashattn_problem_t problem = FLASHATTN_PROBLEM_INIT;
   problem.dtype_q = problem.dtype_kv = problem.dtype_o = dtype;
   problem.num_heads_q = problem.num_heads_kv = 1;
@@ -84,6 +94,7 @@ gcn::Statistics run_steps(const gcn::Program &program, const std::string &kernel
   problem.max_seqlen_q = shape.tile.rows;
   problem.max_seqlen_kv = shape.tile.keys * steps;
   problem.softmax_scale = 0.125F;
+  problem.causal = causal ? 1 : 0;
   problem.num_splits = 1;
   const auto elements = static_cast<size_t>(problem.max_seqlen_q) * static_cast<size_t>(shape.dim);
   const auto key_elements = static_cast<size_t>(problem.max_seqlen_kv) * static_cast<size_t>(shape.dim);
@@ -115,47 +126,110 @@ gcn::Statistics run_steps(const gcn::Program &program, const std::string &kernel
   return gcn::run(program, kernel, launch, ranges, options);
 }
 
-void report(const gcn::Program &program, const std::string &kernel, int32_t dtype, const Shape &shape) {
-  const gcn::Statistics few = run_steps(program, kernel, dtype, shape, kSteps);
-  const gcn::Statistics many = run_steps(program, kernel, dtype, shape, 2 * kSteps);
-  const double share = 1.0 / kSteps / (shape.tile.threads / 64.0);  // per wave and step
+// Cycles of issue and what makes them up.
+struct Tally {
   std::map<Kind, double> count;
   std::map<std::string, double> by_name;
-  double bytes = 0;
-  for (size_t i = 0; i < many.executed.size(); ++i) {
-    const double executed = static_cast<double>(many.executed[i] - few.executed[i]) * share;
-    if (executed == 0) continue;
+  double address = 0;
+  double lds_bytes = 0;
+
+  double vector() {
+    return count[Kind::kVector] * kVectorCycles + count[Kind::kTranscendental] * kTranscendentalCycles;
+  }
+  double matrix() { return count[Kind::kMatrix] * kMatrixCycles; }
+};
+
+// executed: by instruction, times `share`.
+Tally tally(const gcn::Program &program, const std::vector<uint64_t> &executed, double share) {
+  Tally result;
+  for (size_t i = 0; i < executed.size(); ++i) {
+    const double times = static_cast<double>(executed[i]) * share;
+    if (times == 0) continue;
     const std::string &mnemonic = program.instructions()[i].mnemonic;
     const Kind kind = kind_of(mnemonic);
-    count[kind] += executed;
-    by_name[mnemonic] += executed;
-    if (kind == Kind::kLdsRead || kind == Kind::kLdsWrite) bytes += executed * lds_bytes(mnemonic);
+    result.count[kind] += times;
+    result.by_name[mnemonic] += times;
+    if (is_address(mnemonic)) result.address += times;
+    if (kind == Kind::kLdsRead || kind == Kind::kLdsWrite) result.lds_bytes += times * lds_bytes(mnemonic);
   }
-  const double vector =
-      count[Kind::kVector] * kVectorCycles + count[Kind::kTranscendental] * kTranscendentalCycles;
-  const double matrix = count[Kind::kMatrix] * kMatrixCycles;
-  const double lds =
-      bytes * (shape.tile.threads / 64.0) / kLdsBytesPerCycle;  // the compute unit's, per block
+  return result;
+}
+
+// Vector instructions between one MFMA of the loop and the next, in program order, the loop closed to a ring.
+struct Gaps {
+  double mean = 0;
+  int longest = 0;
+  int within_reach = 0;  // of all gaps, those that an MFMA's cycles cover
+  int count = 0;
+};
+
+Gaps gaps(const gcn::Program &program, const std::vector<uint64_t> &executed, double share) {
+  std::vector<int> between;
+  int run = 0;
+  int before_first = 0;
+  for (size_t i = 0; i < executed.size(); ++i) {
+    if (static_cast<double>(executed[i]) * share < 0.5) continue;
+    const Kind kind = kind_of(program.instructions()[i].mnemonic);
+    if (kind == Kind::kVector) run += 1;
+    if (kind == Kind::kTranscendental) run += static_cast<int>(kTranscendentalCycles / kVectorCycles);
+    if (kind != Kind::kMatrix) continue;
+    if (between.empty() && before_first == 0) {
+      before_first = run + 1;
+    } else {
+      between.push_back(run);
+    }
+    run = 0;
+  }
+  if (before_first > 0) between.push_back(run + before_first - 1);
+  Gaps result;
+  for (const int gap : between) {
+    result.mean += gap;
+    result.longest = std::max(result.longest, gap);
+    result.within_reach += gap * kVectorCycles < kMatrixCycles;
+  }
+  result.count = static_cast<int>(between.size());
+  result.mean /= std::max(result.count, 1);
+  return result;
+}
+
+void report(const gcn::Program &program, const std::string &kernel, int32_t dtype, const Shape &shape) {
+  const gcn::Statistics few = run_steps(program, kernel, dtype, shape, kSteps, false);
+  const gcn::Statistics many = run_steps(program, kernel, dtype, shape, 2 * kSteps, false);
+  std::vector<uint64_t> steady(many.executed.size());
+  for (size_t i = 0; i < steady.size(); ++i) steady[i] = many.executed[i] - few.executed[i];
+  const double waves = shape.tile.threads / 64.0;
+  const double share = 1.0 / kSteps / waves;
+  Tally step = tally(program, steady, share);
   std::printf("per wave and step of %d keys:\n", shape.tile.keys);
   std::printf("  MFMA %.0f (%.0f cycles), VALU %.0f + %.0f transcendental (%.0f cycles), VALU/MFMA %.2f\n",
-              count[Kind::kMatrix], matrix, count[Kind::kVector], count[Kind::kTranscendental], vector,
-              vector / matrix);
+              step.count[Kind::kMatrix], step.matrix(), step.count[Kind::kVector],
+              step.count[Kind::kTranscendental], step.vector(), step.vector() / step.matrix());
+  const Gaps between = gaps(program, steady, share);
+  std::printf(
+      "  VALU between MFMAs: mean %.1f, longest %d, %d of %d within an MFMA's cycles; address VALU %.0f\n",
+      between.mean, between.longest, between.within_reach, between.count, step.address);
   std::printf("  LDS %.0f reads, %.0f writes (%.0f cycles per block), global %.0f, scalar %.0f, waits %.0f\n",
-              count[Kind::kLdsRead], count[Kind::kLdsWrite], lds, count[Kind::kGlobal], count[Kind::kScalar],
-              count[Kind::kWait]);
+              step.count[Kind::kLdsRead], step.count[Kind::kLdsWrite],
+              step.lds_bytes * waves / kLdsBytesPerCycle, step.count[Kind::kGlobal],
+              step.count[Kind::kScalar], step.count[Kind::kWait]);
   std::printf("  bank conflict cycles per block and step: %.1f\n",
               static_cast<double>(many.bank_conflict_cycles - few.bank_conflict_cycles) / kSteps);
   const gcn::Kernel &k = program.kernel(kernel);
   std::printf("  %u VGPRs of which %u AGPRs, %u bytes of scratch, %u bytes of LDS\n", k.vgpr_count,
               k.agpr_count, k.scratch_bytes, k.lds_bytes);
+  const gcn::Statistics causal =
+      run_steps(program, kernel, dtype, shape, kCausalKeys / shape.tile.keys, true);
+  Tally whole = tally(program, causal.executed, 1);
+  std::printf("last block of a causal sequence of %d keys, all of it: VALU/MFMA %.2f\n", kCausalKeys,
+              whole.vector() / whole.matrix());
   // 4 SIMDs, one wave each; VALU and MFMA of one wave do not overlap, of two waves they can.
   const double flops = 4.0 * 32 * shape.tile.keys * shape.dim * 4;  // 4 waves of 32 rows
   constexpr double kClock = 2.1e9;
   constexpr int kUnits = 304;
   std::printf("  bound for %d CUs at 2.1 GHz: %.0f TFLOP/s with VALU under MFMA, %.0f one after the other\n",
-              kUnits, flops / std::max(matrix, vector) * kClock * kUnits * 1e-12,
-              flops / (matrix + vector) * kClock * kUnits * 1e-12);
-  for (const auto &[name, executed] : by_name) std::printf("    %8.1f %s\n", executed, name.c_str());
+              kUnits, flops / std::max(step.matrix(), step.vector()) * kClock * kUnits * 1e-12,
+              flops / (step.matrix() + step.vector()) * kClock * kUnits * 1e-12);
+  for (const auto &[name, executed] : step.by_name) std::printf("    %8.1f %s\n", executed, name.c_str());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 """Times variants beside FlashAttention-3 and cuDNN (through torch SDPA), interleaved in random order.
 
     python3 bench.py CUBIN_DIR OUT.json [--fa3 DIR] [--variants a,b] [--dims 64,128] [--rounds 9] [--points 16x1024,...]
+    python3 bench.py --library LIBFLASHATTN_SO OUT.json ...     what the library's own plans launch
 
 FA3 is looked for as DIR/libfa3_d<head_dim>.so exporting fa3_fwd_d<head_dim> (see fa3_shim in README.md).
 """
@@ -10,8 +11,10 @@ import argparse
 import ctypes
 import json
 import math
+import os
 import random
 import statistics
+import sys
 import time
 
 import torch
@@ -38,6 +41,36 @@ class Fa3:
             driver.check(self.call(*pointers, *sizes, *tail, stream))
 
         return launch
+
+
+class Planned:
+    """What the library chooses for a problem, called as a user would: one flashattn_forward."""
+
+    def __init__(self, library, dtype, dim):
+        self.library, self.info = library, {"dtype": dtype, "head_dim": dim}
+
+    def prepare(self, q, k, v, o, lse, causal):
+        import flashattn_ctypes as fa
+
+        plan, info = self.library.plan(fa.dense_problem(q, k, v, causal))
+        self.kernel = info.kernel.decode()
+        call = fa.dense_call(q, k, v, o, lse)
+        workspace = self.library.workspace(plan, info)
+        keep = (q, k, v, o, lse)
+
+        def launch(_keep=keep):
+            self.library.forward(plan, call, workspace, torch.cuda.current_stream().cuda_stream)
+
+        return launch
+
+
+def planned(path, dim):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/gpu"))
+    import flashattn_ctypes as fa
+
+    library = fa.Library(path)
+    return {f"planned_{short}": Planned(library, dtype, dim)
+            for short, dtype in (("bf16", "bfloat16"), ("f16", "float16"))}
 
 
 def cudnn(q, k, v, causal):
@@ -80,7 +113,8 @@ def measure(launch, count):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("cubins")
+    parser.add_argument("cubins", nargs="?")
+    parser.add_argument("--library")
     parser.add_argument("out")
     parser.add_argument("--fa3")
     parser.add_argument("--variants")
@@ -96,7 +130,10 @@ def main():
                "date": time.strftime("%Y-%m-%d %H:%M"), "rounds": args.rounds, "points": []}
     for dim in map(int, args.dims.split(",")):
         names = args.variants.split(",") if args.variants else None
-        kernels = {n: k for n, k in driver.load_variants(args.cubins, names).items() if k.info["head_dim"] == dim}
+        if args.library:
+            kernels = planned(args.library, dim)
+        else:
+            kernels = {n: k for n, k in driver.load_variants(args.cubins, names).items() if k.info["head_dim"] == dim}
         fa3 = None
         if args.fa3:
             try:
@@ -147,6 +184,8 @@ def main():
                         "tflops": round(flops / ms / 1e9, 1), "ms": ms, "against_best_peer": round(ratio, 4),
                         "mhz": statistics.median(c[0] for c in clocks[n]),
                         "watts": statistics.median(c[1] for c in clocks[n])}
+                    if isinstance(kernels.get(n), Planned):
+                        line["contestants"][n]["kernel"] = kernels[n].kernel
                     text.append(f"{n} {flops / ms / 1e9:.0f} ({ratio:.3f}, {line['contestants'][n]['mhz']:.0f})")
                 results["points"].append(line)
                 print(f"d{dim} {'causal' if causal else 'full  '} {point:8s}", "; ".join(text), flush=True)

@@ -26,7 +26,8 @@ matplotlib.rcParams.update({
 })
 from matplotlib import pyplot  # noqa: E402  (the backend is chosen first)
 
-COLOURS = {"naive": "#b2182b", "blocked": "#ef8a62", "fused": "#e6ab02", "flash": "#67a9cf", "library": "#2166ac"}
+COLOURS = {"naive": "#b2182b", "blocked": "#ef8a62", "fused": "#e6ab02", "flash": "#67a9cf",
+           "tiled": "#ef8a62", "tensor": "#67a9cf", "library": "#2166ac"}
 
 
 def size_axis(axis, sizes):
@@ -54,7 +55,8 @@ def draw_ladder(result, figure):
     times.legend()
     memory.legend()
     mask = "causal" if result["causal"] else "full"
-    figure.suptitle(f"float32, D = {result['head_dim']}, {mask}, {result['device_name']}, {result['threads']} threads")
+    where = result["device_name"] + (f", {result['threads']} threads" if result["threads"] else "")
+    figure.suptitle(f"{result.get('dtype', 'float32')}, D = {result['head_dim']}, {mask}, {where}")
 
 
 def draw_bench(result, figure):

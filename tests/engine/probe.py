@@ -38,8 +38,10 @@ class Probe:
     def __init__(self, url, model):
         self.url = url.rstrip("/")
         self.model = model
-        self.client = openai.OpenAI(base_url=self.url, api_key="none", max_retries=0, timeout=600)
-        self.http = httpx.Client(timeout=600)
+        # A connection for each request: servers close idle ones whenever they like.
+        close = {"Connection": "close"}
+        self.client = openai.OpenAI(base_url=self.url, api_key="none", max_retries=0, timeout=600, default_headers=close)
+        self.http = httpx.Client(timeout=600, headers=close)
 
     def chat(self, prompt=PROMPT, **options):
         options = {"temperature": 0, "max_tokens": 16, **options}
@@ -255,9 +257,9 @@ def streamed_logprobs_spell_the_text(probe):
 def a_conversation_is_taken_whole(probe):
     messages = [{"role": "system", "content": "You are terse."}, {"role": "user", "content": "Name a colour."},
                 {"role": "assistant", "content": "Red."}, {"role": "user", "content": "Another one."}]
-    answer = probe.client.chat.completions.create(model=probe.model, messages=messages, max_tokens=8, temperature=0)
-    short = probe.chat("Another one.", max_tokens=8)
-    expect(answer.usage.prompt_tokens > short.usage.prompt_tokens + 10, "earlier turns were not read")
+    whole, last = [probe.client.chat.completions.create(model=probe.model, messages=turns, max_tokens=8, temperature=0)
+                   for turns in (messages, messages[:1] + messages[3:])]
+    expect(whole.usage.prompt_tokens > last.usage.prompt_tokens + 5, "earlier turns were not read")
 
 
 @check
@@ -277,9 +279,10 @@ def text_is_utf8_whatever_the_tokens(probe):
 @check
 def questions_at_once_get_the_answers_they_get_alone(probe):
     questions = ["Name a fruit.", "Count to five.", "What is rain?", "Say hello."]
-    alone = [text_of(probe.chat(question)) for question in questions]
+    # One token: an engine may multiply larger batches by other kernels, and what is nearly a tie then turns.
+    alone = [text_of(probe.chat(question, max_tokens=1)) for question in questions]
     with concurrent.futures.ThreadPoolExecutor(len(questions)) as pool:
-        together = list(pool.map(lambda question: text_of(probe.chat(question)), questions))
+        together = list(pool.map(lambda question: text_of(probe.chat(question, max_tokens=1)), questions))
     expect(alone == together, f"alone {alone}, together {together}")
 
 

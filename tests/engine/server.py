@@ -46,8 +46,10 @@ def serve(binary, model, log, plugin=None, threads=2, options=()):
     environment = {name: value for name, value in os.environ.items() if name != "GGML_BACKEND_PATH"}
     if plugin:
         environment["GGML_BACKEND_PATH"] = str(plugin)
+    # The override changes nothing: without some such option this server never looks for backends.
     command = [str(binary), "-m", str(model), "--alias", NAME, "--host", "127.0.0.1", "--port", str(port), "-fa", "on",
-               "-c", "16384", "-t", str(threads), "-tb", str(threads), "--verbosity", "4", *options]
+               "-c", "16384", "-t", str(threads), "-tb", str(threads), "--verbosity", "4", "-ot",
+               "no-such-tensor=CPU", *options]
     with open(log, "w", encoding="utf-8") as out:
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     server = Server(process, port, log)

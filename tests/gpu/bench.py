@@ -5,7 +5,6 @@
 
 Prints TFLOP/s (4 B H Sq Sk D, halved when causal) and the median of paired ratios (above 1: ours is faster)."""
 import argparse
-import ctypes
 import math
 import statistics
 
@@ -28,12 +27,11 @@ def timed(launch, repeats):
 def ours(library, q, k, v, o, causal, kernel):
     plan, info = library.plan(fa.dense_problem(q, k, v, causal, kernel))
     call = fa.dense_call(q, k, v, o)
-    workspace = torch.empty(max(int(info.workspace_size), 1), dtype=torch.uint8, device="cuda")
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    workspace = library.workspace(plan, info)
+    stream = torch.cuda.current_stream().cuda_stream
 
     def launch():
-        library.check(library.so.flashattn_forward(plan, ctypes.byref(call), ctypes.c_void_p(workspace.data_ptr()),
-                                                   ctypes.c_size_t(int(info.workspace_size)), stream))
+        library.forward(plan, call, workspace, stream)
 
     return launch, info.kernel.decode(), info.num_splits
 

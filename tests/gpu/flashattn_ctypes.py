@@ -86,6 +86,21 @@ class Library:
         return plan, info
 
 
+    def workspace(self, plan, info, stream=None):
+        """A torch buffer for the plan, made ready on the stream."""
+        import torch
+
+        size = int(info.workspace_size)
+        buffer = torch.empty(max(size, 1), dtype=torch.uint8, device="cuda")
+        on = c.c_void_p((stream or torch.cuda.current_stream()).cuda_stream)
+        self.check(self.so.flashattn_workspace_init(plan, c.c_void_p(buffer.data_ptr()), c.c_size_t(size), on))
+        return buffer
+
+    def forward(self, plan, call, workspace, stream):
+        self.check(self.so.flashattn_forward(plan, c.byref(call), c.c_void_p(workspace.data_ptr()),
+                                             c.c_size_t(workspace.numel()), c.c_void_p(stream)))
+
+
 def tensor(x):
     """[batch, seqlen, heads, dim] torch tensor, any strides but the last."""
     return Tensor(x.data_ptr(), x.stride(0), x.stride(1), x.stride(2))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capture and replay with other lengths in device memory, two streams, and a second device where there is one.
+"""Capture and replay with other lengths in device memory, two streams, and a second device where there is one; for
+decode, and for prefill with the kernel that the device's plan chooses.
 
     python3 flow.py LIBFLASHATTN_SO"""
-import ctypes
 import sys
 
 import torch
@@ -12,14 +12,17 @@ import flashattn_ctypes as fa
 SEQUSED_KV = 0x10
 
 
-def reference(q, k, v, lengths):
-    """Full attention of each sequence over its first lengths[b] keys, in float64."""
+def reference(q, k, v, lengths, causal=False):
+    """Attention of each sequence over its first lengths[b] keys, in float64."""
     out = torch.zeros_like(q, dtype=torch.float64)
     group = q.shape[2] // k.shape[2]
     for b, n in enumerate(lengths):
         kb = k[b, :n].double().repeat_interleave(group, dim=1)
         vb = v[b, :n].double().repeat_interleave(group, dim=1)
         scores = torch.einsum("ihd,jhd->hij", q[b].double(), kb) / q.shape[3] ** 0.5
+        if causal:
+            i, j = torch.arange(q.shape[1], device="cuda")[:, None], torch.arange(n, device="cuda")[None, :]
+            scores.masked_fill_(j > i + n - q.shape[1], float("-inf"))
         out[b] = torch.einsum("hij,jhd->ihd", scores.softmax(-1), vb)
     return out
 
@@ -44,17 +47,55 @@ class Decode:
         self.library = library
         self.plan, info = library.plan(problem)
         assert info.num_splits > 1 and info.capturable == 1
-        self.workspace = torch.empty(int(info.workspace_size), dtype=torch.uint8, device="cuda")
+        self.workspace = library.workspace(self.plan, info)
         self.call = fa.dense_call(self.q, self.k, self.v, self.o)
         self.call.seqused_kv = self.lengths.data_ptr()
 
     def launch(self, stream):
-        self.library.check(self.library.so.flashattn_forward(
-            self.plan, ctypes.byref(self.call), ctypes.c_void_p(self.workspace.data_ptr()),
-            ctypes.c_size_t(self.workspace.numel()), ctypes.c_void_p(stream.cuda_stream)))
+        self.library.forward(self.plan, self.call, self.workspace, stream.cuda_stream)
 
     def want(self):
         return reference(self.q, self.k, self.v, self.lengths.tolist())
+
+
+class Prefill:
+    """Two causal sequences of 1000 queries and keys: several tiles a multiprocessor."""
+
+    def __init__(self, library, dim=128):
+        draw = lambda heads: torch.randn(2, 1000, heads, dim, device="cuda", dtype=torch.bfloat16) + 0.3
+        self.q, self.k, self.v = draw(32), draw(8), draw(8)
+        self.o = torch.full_like(self.q, float("nan"))
+        self.library = library
+        self.plan, info = library.plan(fa.dense_problem(self.q, self.k, self.v, True))
+        self.kernel = info.kernel.decode()
+        self.workspace = library.workspace(self.plan, info)
+        self.call = fa.dense_call(self.q, self.k, self.v, self.o)
+
+    def launch(self, stream):
+        self.library.forward(self.plan, self.call, self.workspace, stream.cuda_stream)
+
+    def want(self):
+        return reference(self.q, self.k, self.v, [1000, 1000], True)
+
+
+def replay_prefill(library, dim):
+    prefill = Prefill(library, dim)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        prefill.launch(stream)
+        prefill.launch(stream)
+    want = prefill.want()
+    for turn in range(3):
+        prefill.o.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        check(f"{prefill.kernel} in replay {turn}", prefill.o, want)
+    replayed = prefill.o.clone()
+    prefill.launch(torch.cuda.current_stream())
+    torch.cuda.synchronize()
+    assert torch.equal(replayed, prefill.o), "replay and eager differ"
 
 
 def capture(library):
@@ -75,9 +116,9 @@ def capture(library):
         assert torch.equal(replayed, decode.o), "replay and eager differ"
 
 
-def streams(library):
+def streams(library, make=Decode):
     """Each call reads what a long kernel before it on its own stream writes."""
-    pairs = [(Decode(library), torch.cuda.Stream()) for _ in range(2)]
+    pairs = [(make(library), torch.cuda.Stream()) for _ in range(2)]
     fresh = [torch.randn_like(d.k) for d, _ in pairs]
     torch.cuda.synchronize()
     for (decode, stream), k in zip(pairs, fresh):
@@ -94,7 +135,10 @@ def main():
     library = fa.Library(sys.argv[1])
     current = torch.cuda.current_device()
     capture(library)
+    for dim in (64, 128, 256):
+        replay_prefill(library, dim)
     streams(library)
+    streams(library, Prefill)
     assert torch.cuda.current_device() == current
     if torch.cuda.device_count() > 1:
         second = fa.Library(sys.argv[1], device=1)

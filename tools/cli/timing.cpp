@@ -55,6 +55,7 @@ std::vector<Spread> time_interleaved(const std::vector<Contestant> &contestants,
     std::for_each(samplers.rbegin(), samplers.rend(), [](Sampler &s) { s.sample(); });
   }
   std::vector<Spread> spreads;
+  spreads.reserve(samplers.size());
   for (Sampler &sampler : samplers) spreads.push_back(sampler.spread());
   return spreads;
 }

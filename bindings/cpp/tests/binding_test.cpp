@@ -183,6 +183,9 @@ TEST_CASE("lists must be as long as the batch and their strides need") {
   CHECK(contains(refused(t.call().cu_seqlens_q(q3).cu_seqlens_kv(kv2)), "cu_seqlens_kv has elements 2"));
   const std::vector<int64_t> wide = {0, 1, 2};
   CHECK(contains(refused(t.call().cu_seqlens_q(q3).cu_seqlens_kv(wide)), "cu_seqlens_kv has bits 64"));
+  Call ragged = t.call();
+  const Problem narrow(ragged.cu_seqlens_q(q3));
+  CHECK(contains(refusal(narrow, ragged.cu_seqlens_q(wide)), "cu_seqlens_q is int64 exactly when"));
 }
 
 TEST_CASE("plans tell what was decided") {

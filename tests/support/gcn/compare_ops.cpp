@@ -20,7 +20,7 @@ T lane_value(uint32_t bits) {
 void write_mask(Wave &wave, const Instruction &in, uint64_t bits) {
   bits &= wave.exec();
   wave.set_pair(in.operands[0].first, bits);
-  if (in.mnemonic.compare(0, 6, "v_cmpx") == 0) wave.set_pair(kExec, bits);
+  if (in.writes_exec) wave.set_pair(kExec, bits);
 }
 
 template <typename T, typename F>

@@ -29,7 +29,11 @@ void add_control_opcodes(OpcodeTable &t) {
   t["s_cbranch_execnz"] = branch_if([](const Wave &wave) { return wave.exec() != 0; });
   t["s_endpgm"] = [](Wave &wave, const Instruction &) { wave.done = true; };
   t["s_barrier"] = [](Wave &wave, const Instruction &) { wave.at_barrier = true; };
-  t["s_waitcnt"] = [](Wave &wave, const Instruction &in) { wave.pending.wait(wave, in.simm16); };
+  t["s_waitcnt"] = [](Wave &wave, const Instruction &in) {
+    const size_t before = wave.pending.size();
+    wave.pending.wait(wave, in.simm16);
+    wave.workgroup->statistics->waited_for[static_cast<size_t>(wave.at)] += before - wave.pending.size();
+  };
   // Clocks: any non-decreasing number will do.
   t["s_memtime"] = t["s_memrealtime"] = [](Wave &wave, const Instruction &in) {
     wave.set_pair(in.operands[0].first, wave.workgroup->statistics->instructions);

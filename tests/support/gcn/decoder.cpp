@@ -354,11 +354,11 @@ bool decode(const std::string &line, Instruction *in, uint64_t *target) {
   const bool is_branch = starts_with(in->mnemonic, "s_cbranch") || in->mnemonic == "s_branch";
   if (is_branch)
     *target = in->address + 4 + static_cast<uint64_t>(4 * int64_t{static_cast<int16_t>(in->simm16)});
-  in->is_wait = in->mnemonic == "s_waitcnt";
+  in->writes_exec = starts_with(in->mnemonic, "v_cmpx");
   // Their operands are read from the encoding, or have no effect here.
-  const bool plain = is_branch || in->is_wait || in->mnemonic == "s_nop" || in->mnemonic == "s_setprio" ||
-                     in->mnemonic == "s_sleep" || in->mnemonic == "buffer_inv" ||
-                     in->mnemonic == "buffer_wbl2";
+  const bool plain = is_branch || in->mnemonic == "s_waitcnt" || in->mnemonic == "s_nop" ||
+                     in->mnemonic == "s_setprio" || in->mnemonic == "s_sleep" ||
+                     in->mnemonic == "buffer_inv" || in->mnemonic == "buffer_wbl2";
   const bool known = plain || space == std::string::npos || parse_operands(in->text.substr(space + 1), in);
   const auto found = opcodes().find(in->mnemonic);
   in->execute = known && found != opcodes().end() ? found->second : nullptr;

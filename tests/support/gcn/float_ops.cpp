@@ -2,6 +2,7 @@
 // f32 vector ALU and its conversions (CDNA3 ISA, chapter 6 and 12).
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "tests/support/gcn/alu.h"
@@ -32,8 +33,17 @@ uint32_t to_half_toward_zero(float value) {
   return half;
 }
 
+// value * 2^exponent, rounded once: in f64 the product is exact.
+float times_power_of_two(float value, int32_t exponent) {
+  const int64_t clamped = std::clamp(exponent, -400, 400);
+  const uint64_t bits = static_cast<uint64_t>(1023 + clamped) << 52;
+  double power;
+  std::memcpy(&power, &bits, sizeof power);
+  return static_cast<float>(value * power);
+}
+
 float median(float a, float b, float c) {
-  return std::fmax(std::fmin(a, b), std::fmin(std::fmax(a, b), c));
+  return larger(smaller(a, b), smaller(larger(a, b), c));
 }
 
 // V_DIV_SCALE_F32 scales numerator or denominator so that the Newton steps between neither overflow nor lose
@@ -56,16 +66,16 @@ Scaled divide_scale(float source, float denominator, float numerator) {
   const double reciprocal = std::fabs(1.0 / denominator);
   const double quotient = std::fabs(static_cast<double>(numerator) / denominator);
   if (numerator_exponent - denominator_exponent >= 96) {
-    return {is_denominator ? std::ldexp(source, 64) : source, true};
+    return {is_denominator ? source * 0x1p64F : source, true};
   }
-  if (std::fabs(denominator) < kSmallest) return {std::ldexp(source, 64), false};
+  if (std::fabs(denominator) < kSmallest) return {source * 0x1p64F, false};
   if (reciprocal < kSmallest && quotient < kSmallest) {
-    return {is_denominator ? std::ldexp(source, -64) : source, true};
+    return {is_denominator ? source * 0x1p-64F : source, true};
   }
-  if (reciprocal < kSmallest) return {std::ldexp(source, -64), false};
-  if (quotient < kSmallest) return {is_denominator ? source : std::ldexp(source, 64), true};
+  if (reciprocal < kSmallest) return {source * 0x1p-64F, false};
+  if (quotient < kSmallest) return {is_denominator ? source : source * 0x1p64F, true};
   // A biased exponent of 23; frexp's is one more than the IEEE one.
-  if (numerator_exponent - 1 <= 23 - 127) return {std::ldexp(source, 64), false};
+  if (numerator_exponent - 1 <= 23 - 127) return {source * 0x1p64F, false};
   return {source, false};
 }
 
@@ -102,8 +112,8 @@ void div_fmas(Wave &wave, const Instruction &in) {
   const uint32_t *c = op.floating(3, 2);
   for (int lane = 0; lane < kLanes; ++lane) {
     const float sum = std::fma(as_float(a[lane]), as_float(b[lane]), as_float(c[lane]));
-    const int scale = std::fabs(as_float(c[lane])) >= 2.0F ? 64 : -64;
-    op.result()[lane] = as_bits((wave.pair(kVcc) >> lane & 1) != 0 ? std::ldexp(sum, scale) : sum);
+    const float scale = std::fabs(as_float(c[lane])) >= 2.0F ? 0x1p64F : 0x1p-64F;
+    op.result()[lane] = as_bits((wave.pair(kVcc) >> lane & 1) != 0 ? sum * scale : sum);
   }
   op.write_float();
 }
@@ -127,21 +137,21 @@ void add_arithmetic(OpcodeTable &t) {
   t["v_mul_f32"] = float_binary([](float a, float b) { return a * b; });
   t["v_mul_legacy_f32"] = float_binary([](float a, float b) { return a == 0 || b == 0 ? 0.0F : a * b; });
   // A quiet NaN loses to a number (MODE.ieee is on for kernels; signalling NaNs are not modelled).
-  t["v_max_f32"] = float_binary([](float a, float b) { return std::fmax(a, b); });
-  t["v_min_f32"] = float_binary([](float a, float b) { return std::fmin(a, b); });
+  t["v_max_f32"] = float_binary([](float a, float b) { return larger(a, b); });
+  t["v_min_f32"] = float_binary([](float a, float b) { return smaller(a, b); });
   t["v_fma_f32"] = float_ternary([](float a, float b, float c) { return std::fma(a, b, c); });
   t["v_mad_f32"] = float_ternary([](float a, float b, float c) { return a * b + c; });
   t["v_fmamk_f32"] = t["v_fmaak_f32"] = t["v_fma_f32"];  // the constant stands where it is used
   t["v_fmac_f32"] = fmac;
-  t["v_max3_f32"] = float_ternary([](float a, float b, float c) { return std::fmax(std::fmax(a, b), c); });
-  t["v_min3_f32"] = float_ternary([](float a, float b, float c) { return std::fmin(std::fmin(a, b), c); });
+  t["v_max3_f32"] = float_ternary([](float a, float b, float c) { return larger(larger(a, b), c); });
+  t["v_min3_f32"] = float_ternary([](float a, float b, float c) { return smaller(smaller(a, b), c); });
   t["v_med3_f32"] = float_ternary([](float a, float b, float c) { return median(a, b, c); });
   t["v_ldexp_f32"] = [](Wave &wave, const Instruction &in) {
     VectorOperation op(wave, in);
     const uint32_t *a = op.floating(1, 0);
     const uint32_t *b = op.integer(2, 1);
     for (int lane = 0; lane < kLanes; ++lane) {
-      op.result()[lane] = as_bits(std::ldexp(as_float(a[lane]), static_cast<int32_t>(b[lane])));
+      op.result()[lane] = as_bits(times_power_of_two(as_float(a[lane]), static_cast<int32_t>(b[lane])));
     }
     op.write_float();
   };
@@ -165,7 +175,7 @@ void add_functions(OpcodeTable &t) {
   t["v_floor_f32"] = float_unary([](float a) { return std::floor(a); });
   t["v_ceil_f32"] = float_unary([](float a) { return std::ceil(a); });
   t["v_trunc_f32"] = float_unary([](float a) { return std::trunc(a); });
-  t["v_fract_f32"] = float_unary([](float a) { return std::fmin(a - std::floor(a), 0x1.fffffep-1F); });
+  t["v_fract_f32"] = float_unary([](float a) { return smaller(a - std::floor(a), 0x1.fffffep-1F); });
   t["v_frexp_exp_i32_f32"] = from_float([](float a) -> uint32_t {
     if (!std::isfinite(a)) return 0;
     int exponent = 0;

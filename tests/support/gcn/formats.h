@@ -45,6 +45,14 @@ inline uint16_t float_to_bf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
+// V_MAX_F32 and V_MIN_F32: the number of a number and a NaN; +0 is more than -0.
+inline float larger(float a, float b) {
+  return a > b || b != b || (a == b && as_bits(a) >> 31 == 0) ? a : b;
+}
+inline float smaller(float a, float b) {
+  return a < b || b != b || (a == b && as_bits(a) >> 31 != 0) ? a : b;
+}
+
 // Subnormals become zero of the same sign: what the transcendental unit does with its input and output.
 inline float flush_subnormal(float value) {
   return std::fabs(value) < 1.17549435e-38F ? std::copysign(0.0F, value) : value;

@@ -103,8 +103,8 @@ void add_half_opcodes(OpcodeTable &t) {
   t["v_add_f16"] = half_binary([](float a, float b) { return a + b; });
   t["v_sub_f16"] = half_binary([](float a, float b) { return a - b; });
   t["v_mul_f16"] = half_binary([](float a, float b) { return a * b; });
-  t["v_max_f16"] = half_binary([](float a, float b) { return std::fmax(a, b); });
-  t["v_min_f16"] = half_binary([](float a, float b) { return std::fmin(a, b); });
+  t["v_max_f16"] = half_binary([](float a, float b) { return larger(a, b); });
+  t["v_min_f16"] = half_binary([](float a, float b) { return smaller(a, b); });
   t["v_pack_b32_f16"] = [](Wave &wave, const Instruction &in) {
     VectorOperation op(wave, in);
     const uint32_t *a = op.floating(1, 0, kHalfSign);

@@ -59,7 +59,12 @@ struct Instruction {
   int32_t branch = -1;  // index of the target instruction
   uint16_t simm16 = 0;  // low half of the first encoding word
   Memory memory = Memory::kNone;
-  bool is_wait = false;
+  bool writes_exec = false;  // V_CMPX
+
+  // Every register the operands name, as bit sets, for the check against loads that are still under way.
+  std::array<uint64_t, 4> vectors{};
+  std::array<uint64_t, 4> accumulators{};
+  std::array<uint64_t, 2> scalars{};
 
   std::array<Operand, 6> operands;
   int operand_count = 0;
@@ -89,11 +94,6 @@ struct Instruction {
   SubDword destination_select;
   bool destination_preserve = false;
   bool destination_sign = false;
-
-  // Every register the operands name, as bit sets, for the check against loads that are still under way.
-  std::array<uint64_t, 4> vectors{};
-  std::array<uint64_t, 4> accumulators{};
-  std::array<uint64_t, 2> scalars{};
 
   std::string mnemonic;  // without the encoding suffix
   std::string text;      // as disassembled

@@ -19,6 +19,21 @@ inline Row &register_row(Wave &wave, const Operand &operand, int k = 0) {
   return operand.kind == OperandKind::kAccumulator ? wave.a[operand.first + k] : wave.v[operand.first + k];
 }
 
+// Lane k of `to` becomes `from`'s where bit k of `lanes` is set.
+inline void merge_lanes(uint64_t lanes, const uint32_t *from, uint32_t *to) {
+  if (lanes == ~uint64_t{0}) {
+    std::memcpy(to, from, sizeof(Row));
+    return;
+  }
+  for (int half = 0; half < 2; ++half) {
+    const auto bits = static_cast<uint32_t>(lanes >> (32 * half));
+    for (uint32_t k = 0; k < 32; ++k) {
+      const uint32_t keep = (bits >> k & 1) - 1;
+      to[32 * half + k] = (to[32 * half + k] & keep) | (from[32 * half + k] & ~keep);
+    }
+  }
+}
+
 inline uint32_t read_scalar(const Wave &wave, const Operand &operand) {
   switch (operand.kind) {
     case OperandKind::kScalar:
@@ -107,13 +122,7 @@ class VectorOperation {
     const Operand &operand = instruction_.operands[operand_index];
     uint32_t *to = register_row(wave_, operand, k).data();
     if (instruction_.sdwa) place(to);
-    if (enabled_ == ~uint64_t{0}) {
-      std::memcpy(to, result_.data(), sizeof result_);
-      return;
-    }
-    for (int lane = 0; lane < kLanes; ++lane) {
-      if ((enabled_ >> lane & 1) != 0) to[lane] = result_[lane];
-    }
+    merge_lanes(enabled_, result_.data(), to);
   }
 
   // Output scale and clamp of an f32 result, then write.
@@ -122,7 +131,7 @@ class VectorOperation {
       for (uint32_t &bits : result_) bits = as_bits(as_float(bits) * instruction_.output_scale);
     }
     if (instruction_.clamp) {
-      for (uint32_t &bits : result_) bits = as_bits(std::fmin(1.0F, std::fmax(0.0F, as_float(bits))));
+      for (uint32_t &bits : result_) bits = as_bits(smaller(1.0F, larger(0.0F, as_float(bits))));
     }
     write();
   }

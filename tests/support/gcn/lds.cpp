@@ -37,7 +37,14 @@ void Lds::reset(uint32_t bytes) {
   bytes_.assign(bytes, kPoison);
   granules_.resize((bytes + kGranule - 1) / kGranule);
   for (Granule &granule : granules_) granule.pending = 0;
+  under_way_ = 0;
+  next_epoch();
+}
+
+void Lds::next_epoch() {
   ++epoch_;
+  quiet_reads_.clear();
+  written_in_epoch_ = false;
 }
 
 void Lds::check_bounds(const Wave &wave, const Instruction &instruction, uint32_t address,
@@ -50,8 +57,13 @@ void Lds::check_bounds(const Wave &wave, const Instruction &instruction, uint32_
   if (address % alignment_of(bytes) != 0) trap_at(wave, instruction, "misaligned LDS access", address);
 }
 
+void Lds::add_reader(uint16_t reader, Granule *granule) const {
+  if (granule->read_epoch != epoch_) granule->readers = 0;
+  granule->read_epoch = epoch_;
+  granule->readers |= reader;
+}
+
 void Lds::note_read(const Wave &wave, const Instruction &instruction, uint32_t address, uint32_t bytes) {
-  const uint16_t me = static_cast<uint16_t>(1U << wave.id);
   for (uint32_t i = address / kGranule; i <= (address + bytes - 1) / kGranule; ++i) {
     Granule &granule = granules_[i];
     if (granule.pending != 0) {
@@ -63,13 +75,26 @@ void Lds::note_read(const Wave &wave, const Instruction &instruction, uint32_t a
                   " wrote since the last barrier",
               i * kGranule);
     }
-    if (granule.read_epoch != epoch_) granule.readers = 0;
-    granule.read_epoch = epoch_;
-    granule.readers |= me;
+    add_reader(static_cast<uint16_t>(1U << wave.id), &granule);
   }
 }
 
+void Lds::enter_quiet_reads() {
+  for (const QuietRead &read : quiet_reads_) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if ((read.lanes >> lane & 1) == 0) continue;
+      const uint32_t address = read.addresses[lane];
+      for (uint32_t i = address / kGranule; i <= (address + read.bytes - 1) / kGranule; ++i) {
+        add_reader(read.reader, &granules_[i]);
+      }
+    }
+  }
+  quiet_reads_.clear();
+}
+
 void Lds::note_write(const Wave &wave, const Instruction &instruction, uint32_t address, uint32_t bytes) {
+  if (!quiet_reads_.empty()) enter_quiet_reads();
+  written_in_epoch_ = true;
   const uint16_t others = static_cast<uint16_t>(~(1U << wave.id));
   for (uint32_t i = address / kGranule; i <= (address + bytes - 1) / kGranule; ++i) {
     Granule &granule = granules_[i];
@@ -89,29 +114,44 @@ void Lds::note_write(const Wave &wave, const Instruction &instruction, uint32_t 
   }
 }
 
-void Lds::read(const Wave &wave, const Instruction &instruction, uint32_t address, void *to, uint32_t bytes) {
-  check_bounds(wave, instruction, address, bytes);
-  note_read(wave, instruction, address, bytes);
-  std::memcpy(to, &bytes_[address], bytes);
-}
-
-void Lds::write(const Wave &wave, const Instruction &instruction, uint32_t address, const void *from,
-                uint32_t bytes) {
-  check_bounds(wave, instruction, address, bytes);
-  note_write(wave, instruction, address, bytes);
-  std::memcpy(&bytes_[address], from, bytes);
+void Lds::read(const Wave &wave, const Instruction &instruction, uint64_t lanes, const Addresses &addresses,
+               uint32_t bytes) {
+  uint32_t highest = 0;
+  uint32_t low_bits = 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const uint32_t address = (lanes >> lane & 1) != 0 ? addresses[lane] : 0;
+    highest = std::max(highest, address);
+    low_bits |= address;
+  }
+  const bool inside = bytes <= bytes_.size() && highest <= bytes_.size() - bytes;
+  if (!inside || low_bits % alignment_of(bytes) != 0) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if ((lanes >> lane & 1) != 0) check_bounds(wave, instruction, addresses[lane], bytes);
+    }
+  }
+  if (!written_in_epoch_ && under_way_ == 0) {
+    quiet_reads_.push_back({addresses, lanes, bytes, static_cast<uint16_t>(1U << wave.id)});
+    if (quiet_reads_.size() == kMostQuietReads) enter_quiet_reads();
+    return;
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if ((lanes >> lane & 1) != 0) note_read(wave, instruction, addresses[lane], bytes);
+  }
 }
 
 void Lds::begin_write(const Wave &wave, const Instruction &instruction, uint32_t address, uint32_t bytes) {
   check_bounds(wave, instruction, address, bytes);
   note_write(wave, instruction, address, bytes);
   for (uint32_t i = address / kGranule; i <= (address + bytes - 1) / kGranule; ++i) ++granules_[i].pending;
+  ++under_way_;
 }
 
 void Lds::end_write(const Wave &wave, const Instruction &instruction, uint32_t address, const void *from,
                     uint32_t bytes) {
   for (uint32_t i = address / kGranule; i <= (address + bytes - 1) / kGranule; ++i) --granules_[i].pending;
-  note_write(wave, instruction, address, bytes);
+  --under_way_;
+  // Within one epoch nobody can have touched the bytes since begin_write.
+  if (granules_[address / kGranule].write_epoch != epoch_) note_write(wave, instruction, address, bytes);
   std::memcpy(&bytes_[address], from, bytes);
 }
 

@@ -4,6 +4,7 @@
 // for.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,11 +19,15 @@ class Lds {
   void reset(uint32_t bytes);
 
   // All waves have passed a barrier: what was written before is ordered before what is read after.
-  void next_epoch() { ++epoch_; }
+  void next_epoch();
 
-  void read(const Wave &wave, const Instruction &instruction, uint32_t address, void *to, uint32_t bytes);
-  void write(const Wave &wave, const Instruction &instruction, uint32_t address, const void *from,
-             uint32_t bytes);
+  using Addresses = std::array<uint32_t, kLanes>;
+
+  // Checks and records a read of `bytes` bytes at addresses[lane] by each lane of the set `lanes`; what they
+  // read is at data() + addresses[lane].
+  void read(const Wave &wave, const Instruction &instruction, uint64_t lanes, const Addresses &addresses,
+            uint32_t bytes);
+  const uint8_t *data() const { return bytes_.data(); }
 
   // A write by this wave is under way until end_write: it may land at any moment in between, so that no wave
   // may touch the bytes meanwhile.
@@ -42,13 +47,28 @@ class Lds {
     uint8_t pending = 0;   // writes under way
   };
 
+  // A read that was in bounds while nothing was written in this epoch nor under way: no race until a write comes.
+  struct QuietRead {
+    Addresses addresses;
+    uint64_t lanes;
+    uint32_t bytes;
+    uint16_t reader;  // its bit
+  };
+  static constexpr size_t kMostQuietReads = 4096;
+
   void check_bounds(const Wave &wave, const Instruction &instruction, uint32_t address, uint32_t bytes) const;
   void note_read(const Wave &wave, const Instruction &instruction, uint32_t address, uint32_t bytes);
   void note_write(const Wave &wave, const Instruction &instruction, uint32_t address, uint32_t bytes);
+  void add_reader(uint16_t reader, Granule *granule) const;
+  // Enters the quiet reads into the granules.
+  void enter_quiet_reads();
 
   std::vector<uint8_t> bytes_;
   std::vector<Granule> granules_;
+  std::vector<QuietRead> quiet_reads_;
   uint32_t epoch_ = 1;
+  uint32_t under_way_ = 0;  // writes
+  bool written_in_epoch_ = false;
 };
 
 // Extra cycles an LDS instruction takes because lanes that are served together touch different words of one

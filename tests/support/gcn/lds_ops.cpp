@@ -9,24 +9,33 @@
 namespace flashattn::gcn {
 namespace {
 
-void count_conflicts(Wave &wave, const Row &addresses, uint32_t offset, uint32_t bytes, bool is_read) {
+// Where the lanes access LDS.
+Row lane_addresses(const Row &registers, uint32_t offset) {
+  Row addresses;
+  for (int lane = 0; lane < kLanes; ++lane) addresses[lane] = registers[lane] + offset;
+  return addresses;
+}
+
+void count_conflicts(Wave &wave, const Row &addresses, uint32_t bytes, bool is_read) {
   if (!wave.workgroup->count_bank_conflicts) return;
-  Row moved;
-  for (int lane = 0; lane < kLanes; ++lane) moved[lane] = addresses[lane] + offset;
   wave.workgroup->statistics->bank_conflict_cycles +=
-      bank_conflict_cycles(wave.exec(), moved.data(), bytes, is_read);
+      bank_conflict_cycles(wave.exec(), addresses.data(), bytes, is_read);
 }
 
 // kRegisters 32-bit registers per lane from `offset`, into the values of `load` from register `first`.
 template <int kRegisters>
-void read_lanes(Wave &wave, const Instruction &in, const Row &addresses, uint32_t offset,
+void read_lanes(Wave &wave, const Instruction &in, const Row &registers, uint32_t offset,
                 PendingOperation &load, int first) {
-  count_conflicts(wave, addresses, offset, 4 * kRegisters, true);
+  const Row addresses = lane_addresses(registers, offset);
+  count_conflicts(wave, addresses, 4 * kRegisters, true);
+  const Lds &lds = wave.workgroup->lds;
+  wave.workgroup->lds.read(wave, in, load.lanes, addresses, 4 * kRegisters);
+  uint32_t *values = &load.values[static_cast<size_t>(first) * kLanes];
   for (int lane = 0; lane < kLanes; ++lane) {
     if ((load.lanes >> lane & 1) == 0) continue;
     std::array<uint32_t, kRegisters> data;
-    wave.workgroup->lds.read(wave, in, addresses[lane] + offset, data.data(), 4 * kRegisters);
-    for (int k = 0; k < kRegisters; ++k) load.values[(first + k) * kLanes + lane] = data[k];
+    std::memcpy(data.data(), lds.data() + addresses[lane], sizeof data);
+    for (int k = 0; k < kRegisters; ++k) values[k * kLanes + lane] = data[k];
   }
 }
 
@@ -53,15 +62,15 @@ void read_two(Wave &wave, const Instruction &in) {
 template <typename T, int kShift, uint32_t kKeep>
 void read_small(Wave &wave, const Instruction &in) {
   wave.pending.settle_lds_writes(wave);
-  const Row addresses = register_row(wave, in.operands[1]);
-  count_conflicts(wave, addresses, static_cast<uint32_t>(in.offset), sizeof(T), true);
+  const Row addresses = lane_addresses(register_row(wave, in.operands[1]), static_cast<uint32_t>(in.offset));
+  count_conflicts(wave, addresses, sizeof(T), true);
   PendingOperation &load = wave.pending.issue_load(wave, in, in.operands[0]);
   load.keep = kKeep;
+  wave.workgroup->lds.read(wave, in, load.lanes, addresses, sizeof(T));
   for (int lane = 0; lane < kLanes; ++lane) {
     if ((load.lanes >> lane & 1) == 0) continue;
     T data;
-    wave.workgroup->lds.read(wave, in, addresses[lane] + static_cast<uint32_t>(in.offset), &data,
-                             sizeof data);
+    std::memcpy(&data, wave.workgroup->lds.data() + addresses[lane], sizeof data);
     load.values[lane] = static_cast<uint32_t>(static_cast<int32_t>(data)) << kShift;
   }
 }
@@ -70,12 +79,12 @@ void read_small(Wave &wave, const Instruction &in) {
 template <int kShift>
 void write_lanes(Wave &wave, const Instruction &in, const Operand &data, uint32_t offset, uint32_t bytes,
                  PendingOperation &store) {
-  const Row &addresses = register_row(wave, in.operands[0]);
-  count_conflicts(wave, addresses, offset, bytes, false);
+  const Row addresses = lane_addresses(register_row(wave, in.operands[0]), offset);
+  count_conflicts(wave, addresses, bytes, false);
   for (int lane = 0; lane < kLanes; ++lane) {
     if ((store.lanes >> lane & 1) == 0) continue;
     LdsWrite write;
-    write.address = addresses[lane] + offset;
+    write.address = addresses[lane];
     write.bytes = bytes;
     for (uint32_t k = 0; 4 * k < bytes; ++k) {
       write.data[k] = register_row(wave, data, static_cast<int>(k))[lane] >> kShift;

@@ -73,6 +73,7 @@ class Machine {
     if (entry_ < 0) throw std::runtime_error("no instruction at the entry of " + kernel.name);
     waves_ = std::vector<Wave>(wave_count);
     statistics_.executed.assign(program.instructions().size(), 0);
+    statistics_.waited_for.assign(program.instructions().size(), 0);
     workgroup_.memory = &memory_;
     workgroup_.statistics = &statistics_;
     workgroup_.count_bank_conflicts = options.count_bank_conflicts;
@@ -127,8 +128,8 @@ class Machine {
 
   // EXEC, and the packed work item id in v0: x in bits 9:0, y in 19:10, z in 29:20.
   void set_up_lanes(Wave *wave) const {
-    for (Row &row : wave->v) row.fill(kVectorPoison);
-    for (Row &row : wave->a) row.fill(kVectorPoison);
+    for (int i = 0; i < program_.vector_registers(); ++i) wave->v[i].fill(kVectorPoison);
+    for (int i = 0; i < program_.accumulators(); ++i) wave->a[i].fill(kVectorPoison);
     uint64_t exec = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
       const uint32_t item = static_cast<uint32_t>(wave->id * kLanes + lane);

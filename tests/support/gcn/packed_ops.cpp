@@ -31,11 +31,7 @@ const uint32_t *picked_register(Wave &wave, const Instruction &in, int k, bool h
 }
 
 void write_row(Wave &wave, const Operand &operand, int k, const Row &values) {
-  Row &to = register_row(wave, operand, k);
-  const uint64_t exec = wave.exec();
-  for (int lane = 0; lane < kLanes; ++lane) {
-    if ((exec >> lane & 1) != 0) to[lane] = values[lane];
-  }
+  merge_lanes(wave.exec(), values.data(), register_row(wave, operand, k).data());
 }
 
 // d[0:1] = f(a, b, c) on f32; kSources says how many there are.
@@ -117,8 +113,8 @@ void add_packed_opcodes(OpcodeTable &t) {
   t["v_pk_add_f16"] = packed_half<2>([](float a, float b, float) { return a + b; });
   t["v_pk_mul_f16"] = packed_half<2>([](float a, float b, float) { return a * b; });
   t["v_pk_fma_f16"] = packed_half<3>([](float a, float b, float c) { return std::fma(a, b, c); });
-  t["v_pk_max_f16"] = packed_half<2>([](float a, float b, float) { return std::fmax(a, b); });
-  t["v_pk_min_f16"] = packed_half<2>([](float a, float b, float) { return std::fmin(a, b); });
+  t["v_pk_max_f16"] = packed_half<2>([](float a, float b, float) { return larger(a, b); });
+  t["v_pk_min_f16"] = packed_half<2>([](float a, float b, float) { return smaller(a, b); });
   t["v_pk_add_u16"] = packed_short<2>([](uint32_t a, uint32_t b, uint32_t) { return a + b; });
   t["v_pk_sub_u16"] = packed_short<2>([](uint32_t a, uint32_t b, uint32_t) { return a - b; });
   t["v_pk_mul_lo_u16"] = packed_short<2>([](uint32_t a, uint32_t b, uint32_t) { return a * b; });

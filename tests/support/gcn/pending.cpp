@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "tests/support/gcn/lanes.h"
 #include "tests/support/gcn/trap.h"
-#include "tests/support/gcn/wave.h"
 
 namespace flashattn::gcn {
 namespace {
@@ -89,6 +89,10 @@ void PendingMemory::complete(Wave &wave, PendingOperation *operation) {
       continue;
     }
     Row &row = (operation->kind == OperandKind::kVector ? wave.v : wave.a)[operation->first + k];
+    if (operation->keep == 0) {
+      merge_lanes(operation->lanes, values, row.data());
+      continue;
+    }
     for (int lane = 0; lane < kLanes; ++lane) {
       if ((operation->lanes >> lane & 1) == 0) continue;
       row[lane] = (row[lane] & operation->keep) | (values[lane] & ~operation->keep);

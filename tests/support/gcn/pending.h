@@ -39,7 +39,8 @@ struct PendingOperation {
 class PendingMemory {
  public:
   void clear();
-  bool empty() const { return vector_.empty() && lgkm_.empty() && held_.empty(); }
+  size_t size() const { return vector_.size() + lgkm_.size() + held_.size(); }
+  bool empty() const { return size() == 0; }
 
   // Adds an operation whose results are filled in by the caller. The reference is valid until the next call.
   PendingOperation &issue(Wave &wave, const Instruction &instruction);

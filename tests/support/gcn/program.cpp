@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/gcn/program.h"
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 
@@ -9,6 +10,18 @@
 #include "tests/support/gcn/opcodes.h"
 
 namespace flashattn::gcn {
+
+namespace {
+
+// One more than the highest bit.
+int width_of(const std::array<uint64_t, 4> &set) {
+  for (int word = 3; word >= 0; --word) {
+    if (set[word] != 0) return 64 * word + 64 - __builtin_clzll(set[word]);
+  }
+  return 0;
+}
+
+}  // namespace
 
 Program::Program(const std::string &image, const std::string &objdump) : object_(read_code_object(image)) {
   std::istringstream text(disassemble(image, object_.architecture, objdump));
@@ -19,6 +32,8 @@ Program::Program(const std::string &image, const std::string &objdump) : object_
     uint64_t target = 0;
     if (!decode(line, &instruction, &target)) continue;
     by_address_[instruction.address] = static_cast<int32_t>(instructions_.size());
+    vector_registers_ = std::max(vector_registers_, width_of(instruction.vectors));
+    accumulators_ = std::max(accumulators_, width_of(instruction.accumulators));
     instructions_.push_back(std::move(instruction));
     targets.push_back(target);
   }

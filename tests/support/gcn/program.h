@@ -21,6 +21,9 @@ class Program {
   const std::vector<Instruction> &instructions() const { return instructions_; }
   // Throws std::runtime_error naming the kernels there are.
   const Kernel &kernel(const std::string &name) const;
+  // Registers below these numbers are all that the instructions name.
+  int vector_registers() const { return vector_registers_; }
+  int accumulators() const { return accumulators_; }
   // Index of the instruction at an address, or -1.
   int32_t index_of(uint64_t address) const;
   // Texts of instructions the machine cannot execute; running into one traps.
@@ -33,6 +36,8 @@ class Program {
   CodeObject object_;
   std::vector<Instruction> instructions_;
   std::unordered_map<uint64_t, int32_t> by_address_;
+  int vector_registers_ = 1;  // v0 is set up by the hardware
+  int accumulators_ = 0;
 };
 
 }  // namespace flashattn::gcn

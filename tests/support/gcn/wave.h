@@ -18,6 +18,8 @@ struct Statistics {
   uint64_t instructions = 0;          // wave-instructions executed
   uint64_t bank_conflict_cycles = 0;  // with MachineOptions::count_bank_conflicts
   std::vector<uint64_t> executed;     // by instruction index of the program
+  std::vector<uint64_t>
+      waited_for;  // likewise: memory operations that an s_waitcnt found under way and ended
 };
 
 struct Workgroup {

@@ -38,12 +38,13 @@ uint64_t double_bits(double value) {
 }
 
 void write_wide(Wave &wave, const Operand &operand, const std::array<uint64_t, kLanes> &values) {
-  const uint64_t exec = wave.exec();
+  Row halves[2];
   for (int lane = 0; lane < kLanes; ++lane) {
-    if ((exec >> lane & 1) == 0) continue;
-    register_row(wave, operand, 0)[lane] = static_cast<uint32_t>(values[lane]);
-    register_row(wave, operand, 1)[lane] = static_cast<uint32_t>(values[lane] >> 32);
+    halves[0][lane] = static_cast<uint32_t>(values[lane]);
+    halves[1][lane] = static_cast<uint32_t>(values[lane] >> 32);
   }
+  for (int k = 0; k < 2; ++k)
+    merge_lanes(wave.exec(), halves[k].data(), register_row(wave, operand, k).data());
 }
 
 // V_LSHLREV_B64 and its kin: a 32-bit count, then the value.
