@@ -3,6 +3,7 @@
 """Proves the conformance suite: applies each mutant of table.py to a copy of the sources and demands that it fails.
 
     tests/mutants/run.py [--sample N] [--only TEXT] [--seed N] [--build DIR]
+    tests/mutants/run.py --match      only looks whether each mutant still finds its text
 
 Copies the tree to a scratch directory, builds it once and runs the tests unchanged (they must pass), then for each
 mutant changes one file, rebuilds what depends on it, runs the tests that mutant names and restores the file. Prints
@@ -95,7 +96,14 @@ def main():
     parser.add_argument("--only", metavar="TEXT", help="only mutants whose name holds TEXT")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--build", metavar="DIR", help="use and keep DIR for the copy and its build")
+    parser.add_argument("--match", action="store_true", help="only look whether each mutant still finds its text")
     options = parser.parse_args()
+    if options.match:
+        stale = [m for m in MUTANTS if (ROOT / m.file).read_text().count(m.old) != 1]
+        for mutant in stale:
+            print(f"stale: {mutant.name}: {mutant.file} does not hold its text exactly once")
+        print(f"{len(MUTANTS) - len(stale)} of {len(MUTANTS)} mutants match")
+        return 1 if stale else 0
 
     mutants = [m for m in MUTANTS if not options.only or options.only in m.name]
     if options.sample and options.sample < len(mutants):
