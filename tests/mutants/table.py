@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("per-head values ignore the batch", SEQUENCE,
            "values.data[sequence.index * values.stride_batch + head", "values.data[head", "table: scores"),
     Mutant("page index not checked", SEQUENCE,
-           "if (pages[p] < 0 || pages[p] >= num_pages) {", "if (pages[p] < -1) {", "errors: wrong lengths*"),
+           "if (page < 0 || page >= num_pages) {", "if (page < -1) {", "errors: wrong lengths*"),
 
     # Merge and epilogue.
     Mutant("merge: missing guards of empty states", EPILOGUE,
