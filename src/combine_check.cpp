@@ -78,6 +78,10 @@ Status check_combine_args(const flashattn_combine_args_t *source, flashattn_comb
                 "o.data is %p; it must not overlap o_partial.data, which is the same", args->o.data);
   }
   if (args->lse.data == nullptr) return kOk;
+  if (args->lse.data == args->o.data) {
+    return fail(FLASHATTN_STATUS_INVALID_ARGUMENT,
+                "lse.data is %p; it must not overlap o.data, which is the same", args->lse.data);
+  }
   if (args->lse.data == args->lse_partial.data) {
     return fail(FLASHATTN_STATUS_INVALID_ARGUMENT,
                 "lse.data is %p; it must not overlap lse_partial.data, which is the same", args->lse.data);

@@ -492,8 +492,11 @@ class ToolTest(unittest.TestCase):
         self.assertIn("head_dim is 600", refused["refused"])
         self.assertGreater(row["seconds"]["median"], 0)
         self.assertIn("no case could be run", self.tool(*options, "--head-dim", 600, code=1).stderr)
-        for wrong in (("--seqlen", 0), ("--dtype", "f8"), ("--mask", "some"), ("--threads", -1), ("--rounds", 0)):
+        for wrong in (("--seqlen", 0), ("--dtype", "f8"), ("--mask", "some"), ("--threads", -1), ("--rounds", 0),
+                      ("--seqlen", 2147483648)):
             self.refused(str(wrong[1]), "bench", *wrong)
+        for wrong in ("nan", "inf", "-1"):
+            self.refused(f"--seconds: is {wrong}; it must be finite and at least 0", "bench", "--seconds", wrong)
 
     # -- ladder
 
@@ -521,8 +524,11 @@ class ToolTest(unittest.TestCase):
         self.assertIn("flash ", text)
         text = self.tool("ladder", "--seqlen", "64,256", "--seconds", 0, "--longest", 1e-9).stdout
         self.assertIn("naive    refused: would take about ", text)
-        for wrong in (("--seqlen", 0), ("--head-dim", 513), ("--memory", -1), ("--threads", 0)):
+        for wrong in (("--seqlen", 0), ("--head-dim", 513), ("--threads", 0), ("--threads", 1025)):
             self.refused(str(wrong[1]), "ladder", *wrong)
+        for option in ("--memory", "--longest"):
+            for wrong in ("nan", "0", "-1"):
+                self.refused(f"{option}: is {wrong}; it must be finite and above 0", "ladder", option, wrong)
 
     # -- the captured tensors
 

@@ -128,6 +128,7 @@ const CombineRow kCombineRows[] = {
     {[](CombineFixture &f) { f.args.o.data = f.o_partial.data(); },
      kInvalid,
      {"o.data is 0x", "overlap o_partial"}},
+    {[](CombineFixture &f) { f.args.lse.data = f.o.data(); }, kInvalid, {"lse.data is 0x", "overlap o.data"}},
     {[](CombineFixture &f) { f.args.lse.data = f.lse_partial.data(); },
      kInvalid,
      {"lse.data is 0x", "overlap lse_partial"}},

@@ -16,6 +16,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tools/cli/timing.h"
+#include "tools/cli/validators.h"
 
 namespace flashattn::cli {
 
@@ -49,7 +50,7 @@ struct BenchArguments {
 };
 
 CLI::Validator at_least(int64_t least) {
-  return CLI::Range(least, int64_t{1} << 31, "N >= " + std::to_string(least));
+  return CLI::Range(least, int64_t{INT32_MAX}, "N >= " + std::to_string(least));
 }
 
 void add_arguments(CLI::App *command, BenchArguments *a) {
@@ -137,7 +138,7 @@ void add_arguments(CLI::App *command, BenchArguments *a) {
 
   const char *measuring = "Measuring";
   command->add_option("--seconds", a->effort.seconds, "For each case, at least")
-      ->check(CLI::NonNegativeNumber)
+      ->check(finite_number(true))
       ->capture_default_str()
       ->group(measuring);
   command->add_option("--rounds", a->effort.rounds, "Of two samples each, at least")

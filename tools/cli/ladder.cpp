@@ -21,6 +21,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tools/cli/timing.h"
+#include "tools/cli/validators.h"
 
 namespace flashattn::cli {
 
@@ -301,16 +302,16 @@ void add_ladder_command(CLI::App &app, Action *action) {
   command->add_flag("--full", a->full, "Without the causal mask");
   command->add_option("--threads", a->threads, "CPU threads [all this process may use]")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, 1024));
   command->add_option("--memory", a->memory_mib, "Most MiB of intermediates [what is available]")
       ->type_name("MIB")
-      ->check(CLI::PositiveNumber);
+      ->check(finite_number(false));
   command->add_option("--longest", a->longest, "Leave out a rung that would take more seconds a run")
       ->type_name("S")
-      ->check(CLI::PositiveNumber)
+      ->check(finite_number(false))
       ->capture_default_str();
   command->add_option("--seconds", a->effort.seconds, "For each size, at least")
-      ->check(CLI::NonNegativeNumber)
+      ->check(finite_number(true))
       ->capture_default_str();
   command->add_option("--rounds", a->effort.rounds, "Of two samples of each rung, at least")
       ->check(CLI::Range(1, 1000))
