@@ -75,8 +75,8 @@ Status HipDevice::read_traits() {
   }
   if (major == 9 && minor == 4) return kOk;
   return fail(FLASHATTN_STATUS_NO_DEVICE,
-              "device is %d, %s of capability %d.%d; the kernels are for 9.4 (MI300)", ordinal_, name_,
-              major, minor);
+              "device is %d, %s of capability %d.%d; the kernels are for 9.4 (MI300)", ordinal_, name_, major,
+              minor);
 }
 
 void HipDevice::info(flashattn_handle_info_t *info) const {
